@@ -125,22 +125,6 @@ TEST(other_command_is_enotty)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Access mode of the descriptor */
-
-TEST(write_only_descriptor_does_all_but_read)
-{
-	struct twheel_event event;
-	int fd = device_open(O_WRONLY);
-	__u64 id = arm(fd, HOUR, 0);
-
-	CHECK_EQ(mod(fd, id, HOUR, 0), 0);
-	CHECK_EQ(get(fd, id), 0);
-	CHECK_EQ(cancel(fd, id), 0);
-	arm_fired(fd, 0);
-	CHECK_EQ(read_events(fd, &event, 1), -EBADF);
-	CHECK_EQ(info(fd).ready, 1);
-}
-
 TEST(write_is_einval)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
@@ -178,33 +162,6 @@ TEST(info_tells_what_is_known)
 	CHECK_EQ(i->flags & ~TWHEEL_INFO_URING, 0);
 	for (size_t n = 0; n < ARRAY_SIZE(i->reserved); n++)
 		CHECK_EQ(i->reserved[n], 0);
-}
-
-/* An operation with a flag succeeds if INFO reports the flag, and is refused otherwise. */
-static void check_op_flag(int fd, __u32 flag, int is_known)
-{
-	struct twheel_op op = op_arm(HOUR, flag, 0);
-	int ret;
-
-	if (flag == TWHEEL_F_FIXED_DELAY)
-		op.interval_ns = HOUR;
-	ret = operate(fd, &op);
-	CHECK_EQ(ret, is_known ? 0 : -EINVAL);
-}
-
-TEST(info_tells_the_flags_that_are_taken)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_info i = info(fd);
-
-	for (unsigned int bit = 0; bit < 32; bit++) {
-		struct twheel_setup setup = { .flags = 1U << bit };
-		int known = !!(i.setup_flags & 1U << bit);
-
-		check_op_flag(fd, 1U << bit, !!(i.op_flags & 1U << bit));
-		/* setup.clock is 0, which is CLOCK_REALTIME. */
-		CHECK_EQ(try_setup(device_open(O_RDWR), setup), known ? 0 : -EINVAL);
-	}
 }
 
 /* Room for results */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calls for every timeout of a file: LIST, in pages of any size, and CANCEL_ALL.
+ * LIST while others arm and cancel, and under signals.
  */
 #include <pthread.h>
 
@@ -9,106 +9,19 @@
 
 #define MS		NSEC_PER_MSEC
 
-static struct twheel_list list_into(struct twheel_list_entry *entries, __u32 nr, __u32 next)
-{
-	return (struct twheel_list) {
-		.entries = (uintptr_t)entries,
-		.nr = nr,
-		.next = next,
-		.entry_size = sizeof(*entries),
-	};
-}
-
 /* List at most @nr entries from *@next on; updates *@next. Returns their number. */
 static __u32 list(int fd, struct twheel_list_entry *entries, __u32 nr, __u32 *next)
 {
-	struct twheel_list list = list_into(entries, nr, *next);
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = nr, .next = *next,
+		.entry_size = sizeof(*entries),
+	};
 
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
 	CHECK(list.done <= nr);
 	CHECK_EQ(list.reserved0, 0);
 	*next = list.next;
 	return list.done;
-}
-
-TEST(list_does_not_tell_of_other_files)
-{
-	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 7);
-
-	arm_many(other, 100, HOUR, 0, 1000, NULL);
-	CHECK_EQ(only_entry(fd).id, id);
-	CHECK_EQ(only_entry(fd).cookie, 7);
-}
-
-/* Pages */
-
-#define NR		700
-
-static void check_pages_of(int fd, __u32 size)
-{
-	struct twheel_list_entry entries[NR + 1];
-	__u8 seen[NR] = { 0 };
-	__u32 next = 0, got, found = 0;
-
-	while ((got = list(fd, entries, size, &next))) {
-		for (__u32 i = 0; i < got; i++) {
-			CHECK(entries[i].cookie < NR);
-			CHECK(entries[i].cookie % 3 != 0);
-			CHECK_EQ(seen[entries[i].cookie]++, 0);
-			CHECK_EQ(get(fd, entries[i].id), 0);
-		}
-		found += got;
-	}
-	CHECK_EQ(found, info(fd).live);
-	CHECK_EQ(list(fd, entries, size, &next), 0);
-}
-
-TEST(list_finds_all_in_pages_of_any_size)
-{
-	static const __u32 sizes[] = { 1, 2, 7, 15, 16, 17, 41, 42, 43, 100, 466, 467, NR + 1 };
-	__u64 ids[NR];
-	int fd = device_open(O_RDWR);
-
-	arm_many(fd, NR, HOUR, MS, 0, ids);
-	for (int i = 0; i < NR; i += 3)
-		CHECK_EQ(cancel(fd, ids[i]), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		check_pages_of(fd, sizes[i]);
-}
-
-/* CANCEL_ALL */
-
-static void check_cancelled(struct twheel_cancel_all all, __u32 pending, __u32 withdrawn)
-{
-	CHECK_EQ(all.pending, pending);
-	CHECK_EQ(all.withdrawn, withdrawn);
-	CHECK_EQ(all.reserved0, 0);
-}
-
-/* Other files are left alone, and the file goes on. */
-TEST(cancel_all_counts_pending_and_withdrawn)
-{
-	int fd = device_open_limited(O_RDWR | O_NONBLOCK, 103);
-	int other = device_open(O_RDWR | O_NONBLOCK);
-	__u64 id = arm(other, HOUR, 7), none;
-
-	check_cancelled(cancel_all(fd), 0, 0);
-	for (int i = 0; i < 5; i++) {
-		__u64 pending = arm(fd, HOUR, 1), unread = arm_fired(fd, 2);
-
-		arm_op(fd, op_periodic(HOUR, HOUR, 0, 0, 3));
-		arm_many(fd, 100, 2 * HOUR, 0, 0, NULL);
-		CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
-		check_cancelled(cancel_all(fd), 102, 1);
-		CHECK_EQ(info(fd).live, 0);
-		CHECK_EQ(cancel(fd, pending), -ENOENT);
-		CHECK_EQ(cancel(fd, unread), -ENOENT);
-		check_no_event(fd);
-	}
-	check_cancelled(cancel_all(fd), 0, 0);
-	CHECK_EQ(get(other, id), 0);
-	CHECK_EQ(info(other).live, 1);
 }
 
 /* Concurrent operations */

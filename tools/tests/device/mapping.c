@@ -140,28 +140,6 @@ TEST(mapping_may_be_as_large_as_info_says)
 
 /* Contents of mappings */
 
-TEST(mappings_show_the_same_cells)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *one = map_cells(fd, NR), *other = map_cells(fd, 10 * NR);
-	struct twheel_cell *view = try_map(fd, page_size(), PROT_READ, MAP_SHARED, 0);
-	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
-
-	CHECK(one != other && view != MAP_FAILED);
-	CHECK_EQ(word_of(one, id), when);
-	CHECK_EQ(word_of(other, id), when);
-	CHECK_EQ(word_of(view, id), when);
-	CHECK_EQ(look_of(one, id), look_of(other, id));
-	CHECK_EQ(look_of(view, id), look_of(other, id));
-	exchange(one, id, when + 1);
-	CHECK_EQ(word_of(other, id), when + 1);
-	CHECK_EQ(word_of(view, id), when + 1);
-	unmap_cells(one, NR);
-	CHECK_EQ(word_of(other, id), when + 1);
-	exchange(other, id, when + HOUR);
-	CHECK(get_state(fd, id).expires_ns > HOUR);
-}
-
 TEST(mapping_can_be_moved_and_cut_but_not_grown)
 {
 	int fd = device_open(O_RDWR);

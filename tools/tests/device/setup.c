@@ -16,41 +16,22 @@
 
 static const struct twheel_setup plain;
 
-static void check_default_but_clock(int fd, __u32 clock)
+/* The file still has the shared wheel, and no operation has taken effect. */
+static void check_not_set_up(int fd)
 {
 	struct twheel_info i = info(fd), fresh = info(device_open(O_RDWR));
 
-	CHECK_EQ(i.clock, clock);
+	CHECK_EQ(i.clock, CLOCK_MONOTONIC);
 	CHECK_EQ(i.flags, fresh.flags);
 	CHECK_EQ(i.tick_ns, fresh.tick_ns);
 	CHECK_EQ(i.slots, fresh.slots);
 	CHECK_EQ(i.levels, fresh.levels);
 	CHECK_EQ(i.max_timeouts, fresh.max_timeouts);
 	CHECK_EQ(i.slack_us, 0);
-}
-
-/* The file still has the shared wheel, and no operation has taken effect. */
-static void check_not_set_up(int fd)
-{
-	check_default_but_clock(fd, CLOCK_MONOTONIC);
 	CHECK_EQ(try_setup(fd, plain), 0);
 }
 
 /* Arguments */
-
-TEST(setup_of_nothing_but_a_clock_is_the_default)
-{
-	static const __u32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
-	int fd = device_open_setup(O_RDWR, plain);
-
-	check_default_but_clock(fd, CLOCK_MONOTONIC);
-	/* CLOCK_REALTIME would refuse a relative time */
-	arm(fd, NSEC_PER_MSEC, 7);
-	CHECK_EQ(read_event(fd).cookie, 7);
-	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
-		check_default_but_clock(device_open_setup(O_RDWR, setup_clock(clocks[i])),
-					clocks[i]);
-}
 
 #define CLOCK(number)		{ #number, { .flags = TWHEEL_SETUP_CLOCK, .clock = (number) } }
 

@@ -111,37 +111,6 @@ TEST(submit_runs_a_mix_in_order)
 	in_each_way(check_mix_runs_in_order);
 }
 
-/* Lengths around sizes at which a driver might split the array. */
-static void check_any_length_arms_and_cancels_all(void)
-{
-	static const __u32 lengths[] = {
-		1, 2, 12, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257,
-		1000, 1023, 1024, 1025, 5000,
-	};
-	struct twheel_op *ops = calloc(5000, sizeof(*ops));
-	int fd = device_open(O_RDWR);
-
-	for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
-		fill_with_arms(ops, lengths[l]);
-		CHECK_EQ(way->submit(fd, ops, lengths[l]), lengths[l]);
-		CHECK_EQ(info(fd).live, lengths[l]);
-		for (__u32 i = 0; i < lengths[l]; i++) {
-			CHECK_EQ(ops[i].result, 0);
-			ops[i] = op_cancel(ops[i].id);
-		}
-		CHECK_EQ(way->submit(fd, ops, lengths[l]), lengths[l]);
-		for (__u32 i = 0; i < lengths[l]; i++)
-			CHECK_EQ(ops[i].result, 0);
-		CHECK_EQ(info(fd).live, 0);
-	}
-	free(ops);
-}
-
-TEST(submit_of_any_length_arms_and_cancels_all)
-{
-	in_each_way(check_any_length_arms_and_cancels_all);
-}
-
 static void check_none_does_nothing(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);

@@ -414,20 +414,6 @@ TEST(other_command_is_eopnotsupp)
 	CHECK(!(info(fd).flags & TWHEEL_INFO_STOPPED));
 }
 
-TEST(command_on_read_only_descriptor_is_ebadf)
-{
-	struct twheel_op op = op_arm(HOUR, 0, 0);
-	int fd = device_open(O_RDONLY);
-
-	prepare_command(fd, &op, 1, 1);
-	ring_submit(&ring);
-	CHECK_EQ(ring_wait(&ring, NULL), -EBADF);
-	CHECK_EQ(info(fd).live, 0);
-	prepare_command(device_open(O_WRONLY), &op, 1, 1);
-	ring_submit(&ring);
-	CHECK_EQ(ring_wait(&ring, NULL), 1);
-}
-
 /* All of them complete at once. */
 TEST(commands_are_carried_out_in_their_order)
 {
@@ -502,39 +488,6 @@ TEST(command_can_be_left_to_a_worker)
 	CHECK_EQ(ring_wait(&ring, NULL), ARRAY_SIZE(ops));
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
-}
-
-/* Like a server, arm, read and cancel only through the ring. */
-TEST(commands_and_reads_share_a_ring)
-{
-	struct twheel_op ops[8];
-	struct twheel_event events[8];
-	int fd = device_open(O_RDWR | O_NONBLOCK), got = 0, commands = 0;
-
-	start_read(fd, events, sizeof(events), 1);
-	for (bool done = true; commands < 50 || got < 50 * 8; ) {
-		__u64 tag;
-		int ret;
-
-		if (done && commands < 50) {
-			for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-				ops[i] = op_arm(i * MS / 8, 0, i);
-			prepare_command(fd, ops, ARRAY_SIZE(ops), 2);
-			ring_submit(&ring);
-		}
-		ret = ring_wait(&ring, &tag);
-		done = tag == 2;
-		if (done) {
-			CHECK_EQ(ret, ARRAY_SIZE(ops));
-			commands++;
-			continue;
-		}
-		CHECK(ret > 0);
-		got += ret / sizeof(events[0]);
-		start_read(fd, events, sizeof(events), 1);
-	}
-	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(count_workers(), 0);
 }
 
 int main(int argc, char **argv)
