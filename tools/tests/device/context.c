@@ -50,28 +50,27 @@ TEST(module_in_use_cannot_be_unloaded)
 	CHECK_EQ(errno, EWOULDBLOCK);
 }
 
-/* Two files */
+/* Ids */
 
-TEST(ids_of_another_file_are_enoent)
+/* With a limit of one, only one slot is used. */
+TEST(id_is_stale_after_10000_reuses_of_its_slot)
 {
-	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
-	const __u64 ids[] = { arm(other, HOUR, 0), arm_fired(other, 0) };
+	static __u64 ids[10000];
+	int fd = device_open_limited(O_RDWR, 1);
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		struct twheel_op ops[] = {
-			op_cancel(ids[i]), op_mod(ids[i], 0, 0, 0), op_get(ids[i]),
-		};
-
-		CHECK_EQ(cancel(fd, ids[i]), -ENOENT);
-		CHECK_EQ(mod(fd, ids[i], 0, 0), -ENOENT);
-		CHECK_EQ(get(fd, ids[i]), -ENOENT);
-		submit(fd, ops, ARRAY_SIZE(ops));
-		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
-			CHECK_EQ(ops[n].result, -ENOENT);
+		ids[i] = arm(fd, HOUR, i);
+		CHECK(!i || ids[i] > ids[i - 1]);
+		CHECK_EQ(cancel(fd, ids[i / 2]), i ? -ENOENT : 0);
+		if (i)
+			CHECK_EQ(cancel(fd, ids[i]), 0);
 	}
-	CHECK_EQ(info(other).live, 2);
-	CHECK_EQ(info(other).ready, 1);
+	arm(fd, HOUR, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		CHECK_EQ(get(fd, ids[i]), -ENOENT);
 }
+
+/* Two files */
 
 TEST(others_are_served_while_100000_expire)
 {
@@ -159,24 +158,6 @@ TEST(close_while_100000_expire_is_quick)
 			wait_ready(fd, MANY);
 		check_close_takes_less(fd, max_quick_call_ns());
 	}
-}
-
-TEST(exit_with_100000_pending_cleans_up)
-{
-	__u64 before;
-	pid_t pid = fork_child();
-	int fd;
-
-	if (!pid) {
-		arm_many(device_open(O_RDWR), MANY, 0, NSEC_PER_MSEC, 0, NULL);
-		_exit(0);
-	}
-	join_child(pid);
-	before = now_ns();
-	fd = device_open(O_RDWR);
-	arm(fd, 0, 7);
-	CHECK_EQ(read_event(fd).cookie, 7);
-	CHECK(now_ns() - before < max_quick_call_ns());
 }
 
 /* The last descriptor is closed while a call waits for a page of its memory */
