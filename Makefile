@@ -15,8 +15,9 @@ $(foreach path,CURDIR O DESTDIR,$(if $(word 2,$($(path))),$(error $(path)='$($(p
 
 override O := $(abspath $(or $(O),build))
 ifneq ($(filter-out help% clean uninstall dkms% setup-%,$(or $(MAKECMDGOALS),all)),)
-refused := $(shell tools/build-directory make '$(O)')
-$(if $(refused),$(error $(refused)))
+ifeq ($(shell mkdir -p '$(O)' && [ -w '$(O)' ] && echo yes),)
+$(error $(O) cannot be written: use another directory, as in 'make O=DIRECTORY')
+endif
 endif
 export O
 
@@ -258,8 +259,10 @@ bench-check: setup-bench
 readme-check: setup-vm setup-deb-check
 	@tools/tests/run readme
 
+# Never $(O): in `make O=$HOME clean` that is a home.
 clean:
-	@tools/build-directory remove '$(O)' >&2
+	@[ '$(O)' = '$(CURDIR)/build' ] || { echo 'make clean removes build/ alone, not $(O)' >&2; exit 1; }
+	@rm -rf build
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis

@@ -27,8 +27,7 @@ HERE = Path(__file__).resolve().parent
 # The top of the checkout, of which a source distribution has a part.
 TOP = HERE / "source" if (HERE / "source").is_dir() else HERE.parents[1]
 LICENSES = ("COPYING.LGPL", "COPYING.MIT")
-SOURCES = ("tools/Makefile", "tools/build-directory", "tools/lib", "include",
-           "debian/libtwheel1.symbols", *LICENSES)
+SOURCES = ("tools/Makefile", "tools/lib", "include", "debian/libtwheel1.symbols", *LICENSES)
 LIBRARY = "libtwheel.so.1"
 OWN = os.environ.get("TWHEEL_LIBRARY") != "system"
 FAST = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
