@@ -42,20 +42,6 @@ kunit()
 	return $status
 }
 
-fuzz()
-{
-	seed=$1 operations=$2
-	shift 2
-	echo "1..2"
-	check corpus /add/fuzz --replay /add/corpus
-	check random_programs /add/fuzz --seed "$seed" --operations "$operations" "$@" /add/corpus
-}
-
-cpus_are_isolated()
-{
-	[ "$(cat /sys/devices/system/cpu/nohz_full)" = 1-3 ]
-}
-
 # expired_on CPU: how many timeouts have expired there, by the trace.
 expired_on()
 {
@@ -80,36 +66,22 @@ timeouts_of_an_isolated_cpu_fire_on_another()
 	[ "$(expired_on 0)" = 26 ] && [ "$(expired_on '[1-3]')" = 0 ]
 }
 
-isolated()
-{
-	run_checks cpus_are_isolated timeouts_of_an_isolated_cpu_fire_on_another
-}
-
-uptime_seconds()
-{
-	sed 's/\..*//' /proc/uptime
-}
-
 wakeups()
 {
 	sed -n 's/^wakeups *//p' $debug/twheel/dev.0
-}
-
-levels()
-{
-	grep -c '^ *[0-9]* *[0-9]*  [0-9]*$' $debug/twheel/dev.0
 }
 
 # sleep_ends_on_time DURATION SECONDS: when all tasks sleep, the clock jumps to the next timer. The
 # timeout costs the wheel's thread at most one wakeup per level.
 sleep_ends_on_time()
 {
-	start=$(uptime_seconds)
+	start=$(cut -d . -f 1 /proc/uptime)
 	before=$(wakeups)
 	twheel sleep "$1" || return
-	late=$(($(uptime_seconds) - start - $2))
-	echo "$late s late, $(($(wakeups) - before)) wakeups, $(levels) levels"
-	[ "$late" -ge 0 ] && [ "$late" -le 1 ] && [ $(($(wakeups) - before)) -le "$(levels)" ]
+	late=$(($(cut -d . -f 1 /proc/uptime) - start - $2)) more=$(($(wakeups) - before))
+	levels=$(grep -c '^ *[0-9]* *[0-9]*  [0-9]*$' $debug/twheel/dev.0)
+	echo "$late s late, $more wakeups, $levels levels"
+	[ "$late" -ge 0 ] && [ "$late" -le 1 ] && [ "$more" -le "$levels" ]
 }
 
 travel()
