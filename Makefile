@@ -64,7 +64,7 @@ help-all:
 	@echo 'make release       check that this commit can be released, for some hours'
 	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
 	@echo
-	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, codespell'
+	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, codespell'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
 	@echo 'make host          tests of user space that need no device'
 	@echo 'make kunit         the KUnit suites, in User Mode Linux'
