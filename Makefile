@@ -70,8 +70,7 @@ help-all:
 	@echo 'make kunit         the KUnit suites, in User Mode Linux'
 	@echo 'make kunit-smp     the KUnit suites on four CPUs, in QEMU, with KASAN and lockdep'
 	@echo 'make device        tests of the device, in the test VM; CPUS=N'
-	@echo 'make library       tests of the library as it is installed'
-	@echo 'make completion    tests of the completion in bash'
+	@echo 'make library       tests of the library as it is installed, and of the completion'
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make java          tests of the Java package, with Maven and in the test VM'
@@ -189,7 +188,7 @@ deb-check: setup-vm setup-deb-check
 combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
 
-library completion host kunit mutations travel adapters cplusplus python samples static races: setup-check
+library host kunit mutations travel adapters cplusplus python samples static races: setup-check
 	@tools/tests/run $@
 
 device: setup-check
@@ -265,6 +264,6 @@ clean:
 	@rm -rf build
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
-.PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
+.PHONY: kunit-smp travel device install uninstall adapters cplusplus python samples static analysis
 .PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
 .PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
