@@ -211,7 +211,7 @@ faults storms: setup-check
 	@sed -n 's/^ *# \(faults\|storm\): //p' '$(O)/log/$@.ktap'
 
 prove: setup-prove
-	@tools/prove/run
+	@tools/tests/run $@
 
 patches: setup-check
 	@tools/patches $(and $(TREE),'$(TREE)')

@@ -27,12 +27,7 @@
 
 #define ASSUME(condition)	__CPROVER_assume(condition)
 
-/* With REACH, a claim that fails wherever values get to it. */
-#ifdef REACH
-#define PROVE(condition)	__CPROVER_assert(0, #condition)
-#else
 #define PROVE(condition)	__CPROVER_assert(condition, #condition)
-#endif
 
 /* Models of what these functions use. */
 
