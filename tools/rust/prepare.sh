@@ -6,18 +6,9 @@
 # are installed, they are used, and nothing is downloaded.
 : "${top:?}" "${work:?}" "${cargo:?}"
 
-locked=()
-triple=$(uname -m)-unknown-linux-gnu
-
-# tokio is not among the crates, or the compiler is too old for it.
-without_peer()
-{
-	sed -i '/^\[dev-dependencies\]/,/^$/d' Cargo.toml
-	locked=()
-}
-
 # Copy the sources to $work/source, so that nothing is written beside them, and go there. Both
-# packages get the licences, and twheel-sys the sources of the library.
+# packages get the licences, and twheel-sys the sources of the library. The crates of the
+# distribution are without tokio, and get no --locked.
 prepare()
 {
 	local crates
@@ -33,34 +24,19 @@ prepare()
 		tools/lib/{wheel.h,twheel} "$work/source/sys/c"
 	cd "$work/source" || return
 	if compgen -G "$crates/libc-0*" >/dev/null; then
+		locked=()
 		rm Cargo.lock
-		without_peer
+		sed -i '/^\[dev-dependencies\]/,/^$/d' Cargo.toml
 		mkdir .cargo
 		printf '[source.crates-io]\nreplace-with = "system"\n[source.system]\n' \
 			>.cargo/config.toml
 		printf 'directory = "%s"\n' "$(realpath "$crates")" >>.cargo/config.toml
 	else
 		locked=(--locked)
-		"$cargo" fetch -q --locked --offline 2>/dev/null || "$cargo" fetch -q --locked
+		"$cargo" fetch -q "${locked[@]}" --offline 2>/dev/null ||
+			"$cargo" fetch -q "${locked[@]}"
 	fi
 	export CARGO_NET_OFFLINE=true
-}
-
-# executable NAME COMMAND OPTION...: build a program and print its path. COMMAND is test or build.
-executable()
-{
-	local name=$1 command=$2
-	shift 2
-	[ "$command" = build ] || set -- --no-run "$@"
-
-	"$cargo" "$command" -q "${locked[@]}" "$@" --message-format json |
-		sed -n "s/.*\"name\":\"$name\".*\"executable\":\"\([^\"]*\)\".*/\1/p"
-}
-
-# static NAME COMMAND OPTION...: the same for a program that needs no libraries.
-static()
-{
-	RUSTFLAGS='-C target-feature=+crt-static' executable "$@" --target "$triple"
 }
 
 export CARGO_TARGET_DIR=$work/target
