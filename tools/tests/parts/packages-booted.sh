@@ -92,12 +92,6 @@ c_program_arms_and_reads()
 		grep '^no answer to request 42: noticed [0-9]* us after its deadline$'
 }
 
-callbacks_are_called()
-{
-	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-timers-g++ &&
-		as twheel example-timers-clang++
-}
-
 # The part packages checks these metrics, on the machine that has promtool.
 stat_writes_the_format_of_prometheus()
 {
@@ -152,6 +146,6 @@ apparmor_needs_the_rule_of_the_page()
 
 run_checks module_is_loaded_at_boot module_is_the_one_that_dkms_built \
 	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
-	udev_gives_the_attributes_to_the_group c_program_arms_and_reads callbacks_are_called \
+	udev_gives_the_attributes_to_the_group c_program_arms_and_reads \
 	stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs \
 	loaded_modules_stay_until_they_are_replaced apparmor_needs_the_rule_of_the_page
