@@ -128,24 +128,8 @@ loaded_modules_stay_until_they_are_replaced()
 		modules_are "$new" "$new"
 }
 
-# use_with RULE: use the device in an AppArmor profile with this rule. The configuration of the
-# parser names a file below /usr/share, which the system lacks.
-use_with()
-{
-	echo "profile test flags=(chroot_relative) { /usr/** rmix, /etc/** r, /proc/** r, $1 }" |
-		there apparmor_parser --config-file /dev/null -r -K &&
-		there TWHEEL_BACKEND=kernel sh -c \
-			'echo "exec test" >/proc/self/attr/exec && exec twheel sleep 1ms'
-}
-
-apparmor_needs_the_rule_of_the_page()
-{
-	mount -t securityfs none $system/sys/kernel/security && ! use_with '' &&
-		use_with "$(grep -o '/dev/twheel rw,' /add/operation.md)"
-}
-
 run_checks module_is_loaded_at_boot module_is_the_one_that_dkms_built \
 	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
 	udev_gives_the_attributes_to_the_group c_program_arms_and_reads \
 	stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs \
-	loaded_modules_stay_until_they_are_replaced apparmor_needs_the_rule_of_the_page
+	loaded_modules_stay_until_they_are_replaced

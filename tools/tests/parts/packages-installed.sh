@@ -131,7 +131,7 @@ dkms_builds_again_and_signs()
 {
 	version=twheel/$(upstream_version)
 
-	get install apparmor openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
+	get install openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
 		dkms build --force "$version" -k "$(release)" &&
 		dkms install --force "$version" -k "$(release)" || return
 	[ -s /var/lib/dkms/mok.pub ] && [ -s "$(kept)/twheel.h" ] &&
