@@ -31,19 +31,6 @@ loaded()
 	[ -d /sys/module/twheel_dev ]
 }
 
-unload()
-{
-	there modprobe -r twheel_dev && ! loaded && [ ! -d /sys/module/twheel ]
-}
-
-# node_is TYPE MODE OWNER
-node_is()
-{
-	node=$(there stat -c '%F %a %U:%G' /dev/twheel)
-	echo "it is: $node"
-	[ "$node" = "$*" ]
-}
-
 # eventually COMMAND...
 eventually()
 {
@@ -60,17 +47,12 @@ module_is_loaded_at_boot()
 		there /lib/systemd/systemd-modules-load && loaded
 }
 
-module_is_the_one_that_dkms_built()
-{
-	there modinfo -F filename twheel_dev | tee /proc/self/fd/2 |
-		grep "^/lib/modules/$(uname -r)/updates/dkms/"
-}
-
 # The daemon of Debian 12 refuses a request that is sent between its accept() and its SO_PASSCRED.
 udev_gives_the_node_to_the_group()
 {
 	eventually there env SYSTEMD_IGNORE_CHROOT=1 udevadm settle --timeout=2 &&
-		node_is character special file 660 root:twheel
+		[ "$(there stat -c '%F %a %U:%G' /dev/twheel | tee /proc/self/fd/2)" = \
+			'character special file 660 root:twheel' ]
 }
 
 who_is_not_in_the_group_cannot_open_it()
@@ -109,27 +91,9 @@ module_that_uses_the_wheel_runs()
 {
 	there modprobe retry jobs=100 failures=1 delay_ms=10 &&
 		eventually grep '^succeeded 100$' /sys/kernel/debug/twheel_retry || return
-	! there modprobe -r twheel && there modprobe -r retry && [ ! -d /sys/module/retry ]
+	! there modprobe -r twheel && there modprobe -r retry twheel_dev && [ ! -d /sys/module/twheel ]
 }
 
-# modules_are LOADED INSTALLED: the tool shows the loaded version, modinfo that of the next load.
-modules_are()
-{
-	there twheel info | grep "^module  *$1$" && [ "$(there modinfo -F version twheel)" = "$2" ]
-}
-
-# An upgrade leaves the older modules loaded. They are replaced by the command of the page.
-loaded_modules_stay_until_they_are_replaced()
-{
-	new=$(there modinfo -F version twheel)
-	unload && there sh -c 'insmod /opt/old/twheel.ko* && insmod /opt/old/twheel_dev.ko*' &&
-		modules_are 0.0.9 "$new" || return
-	there sh -c "$(sed -n 's/^ *\(modprobe -r [^#]*\).*/\1/p' /add/operation.md)" &&
-		modules_are "$new" "$new"
-}
-
-run_checks module_is_loaded_at_boot module_is_the_one_that_dkms_built \
-	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
-	udev_gives_the_attributes_to_the_group c_program_arms_and_reads \
-	stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs \
-	loaded_modules_stay_until_they_are_replaced
+run_checks module_is_loaded_at_boot udev_gives_the_node_to_the_group \
+	who_is_not_in_the_group_cannot_open_it udev_gives_the_attributes_to_the_group \
+	c_program_arms_and_reads stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs

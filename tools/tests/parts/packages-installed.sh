@@ -139,7 +139,7 @@ dkms_builds_again_and_signs()
 		modinfo -F signer -k "$(release)" twheel | grep 'DKMS module signing key'
 }
 
-# Install a package that is older by its number, and keep its modules for the boot.
+# Install a package that is older by its number.
 roll_back_builds_the_older_modules()
 {
 	tree=/root/twheel-dkms-old
@@ -147,8 +147,7 @@ roll_back_builds_the_older_modules()
 		mv $tree/usr/src/* $tree/usr/src/twheel-0.0.9 &&
 		grep -rl "$(upstream_version)" $tree/DEBIAN $tree/usr/src |
 		xargs sed -i "s/$(upstream_version)/0.0.9/" && dpkg-deb -b $tree || return
-	get install --allow-downgrades $tree.deb && installed_is 0.0.9 && mkdir /opt/old &&
-		cp "/lib/modules/$(release)/updates/dkms"/twheel* /opt/old
+	get install --allow-downgrades $tree.deb && installed_is 0.0.9
 }
 
 upgrade_builds_the_newer_modules()
@@ -204,7 +203,7 @@ files_that_remain()
 # next group with its number.
 purge_leaves_the_group_alone()
 {
-	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/old || return
+	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 || return
 	page operation | grep -F "\`apt purge '^twheel-' '^libtwheel' python3-twheel\`" &&
 		get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
