@@ -225,7 +225,7 @@ bench: setup-bench
 	@tools/bench/run
 
 scenarios: setup-bench
-	@tools/bench/scenarios/run
+	@tools/bench/run scenarios
 
 bench-native: setup-check
 	@tools/bench/run native
