@@ -148,7 +148,7 @@ dkms-uninstall:
 dist:
 	@tools/packaging/dist
 
-publish-check: setup-java setup-rust setup-deb
+publish-check: setup-java setup-rust setup-deb-check
 	@tools/packaging/publish-check
 
 # The tarball makes the same tarball again, whoever unpacks it and when.
