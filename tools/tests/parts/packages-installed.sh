@@ -6,7 +6,7 @@
 # system with the packages in /root/system.tar, for a boot.
 
 export DEBIAN_FRONTEND=noninteractive
-# The modules are built ten times, mostly from the same sources.
+# The modules are built many times, mostly from the same sources.
 export PATH=/usr/lib/ccache:$PATH
 # Without an image for the boot and most modules of the kernel, the tests are faster by a third:
 # DKMS lists all modules after each installation. On Debian 13, it deletes an empty list.
