@@ -15,8 +15,10 @@ $(foreach path,CURDIR O DESTDIR,$(if $(word 2,$($(path))),$(error $(path)='$($(p
 
 override O := $(abspath $(or $(O),build))
 ifneq ($(filter-out help% clean uninstall dkms% setup-%,$(or $(MAKECMDGOALS),all)),)
-ifeq ($(shell mkdir -p '$(O)' && [ -w '$(O)' ] && echo yes),)
-$(error $(O) cannot be written: use another directory, as in 'make O=DIRECTORY')
+# Targets remove directories below $(O), so it is one that was new or empty at first.
+ifeq ($(shell mkdir -p '$(O)' && cd '$(O)' && { [ '$(O)' = '$(CURDIR)/build' ] || [ -e .twheel ] || \
+	[ -z "$$(ls -A)" ]; } && : >.twheel && echo yes),)
+$(error $(O) cannot be written, or has other files: use 'make O=DIRECTORY' with an empty one)
 endif
 endif
 export O

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The device is loaded, the wheel's threads rest while nothing is due, and then they carry the load
-# of a keep-alive server, which checks its own account. It moves and cancels 100,000 timeouts (10,000
-# on a slow kernel) at any moment. None is lost, doubled or early, or fires after its cancel. A
+# of a keep-alive server, which checks its own account. It moves and cancels 100,000 timeouts at any
+# moment, 10,000 on a slow kernel. None is lost, doubled or early, or fires after its cancel. A
 # busybox shell runs this in the test VM, where nobody else uses the device meanwhile.
 
 # shellcheck source=tools/tests/ktap.sh

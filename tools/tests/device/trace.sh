@@ -96,8 +96,8 @@ table_shows_what_is_pending()
 	equal "pending after close" "$(grown pending)" 0
 }
 
-# Tracepoints. The first test records the trace that the next checks. A histogram of the kernel needs
-# the field late, not only its text.
+# Tracepoints. The first test records the trace that the next checks. A histogram of the kernel
+# needs the field late, not only its text.
 
 tracepoints_tell_of_a_known_load()
 {

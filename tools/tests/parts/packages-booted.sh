@@ -88,9 +88,11 @@ module_that_uses_the_wheel_runs()
 {
 	there modprobe retry jobs=100 failures=1 delay_ms=10 &&
 		eventually grep '^succeeded 100$' /sys/kernel/debug/twheel_retry || return
-	! there modprobe -r twheel && there modprobe -r retry twheel_dev && [ ! -d /sys/module/twheel ]
+	! there modprobe -r twheel && there modprobe -r retry twheel_dev &&
+		[ ! -d /sys/module/twheel ]
 }
 
 run_checks module_is_loaded_at_boot udev_gives_the_node_to_the_group \
 	who_is_not_in_the_group_cannot_open_it udev_gives_the_attributes_to_the_group \
-	c_program_arms_and_reads stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs
+	c_program_arms_and_reads stat_writes_the_format_of_prometheus \
+	module_that_uses_the_wheel_runs
