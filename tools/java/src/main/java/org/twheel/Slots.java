@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
+import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.util.*;
 import java.util.concurrent.CompletableFuture;
@@ -339,6 +340,8 @@ class Slots<E> implements AutoCloseable {
 			if (entry != null)
 				action.accept(entry);
 		}
+		// The caller may look next where the receiver puts those that are missed here.
+		VarHandle.acquireFence();
 	}
 
 	/** Stops the context, unless it is closed: each armed slot makes an event for run(). */

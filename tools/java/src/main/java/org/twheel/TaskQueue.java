@@ -8,8 +8,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * The tasks of an executor that wait. The due ones are in order: a thread takes the first one.
  * The others are in the wheel. They count as elements, so that the threads stay for them after a
- * shutdown. The iterator has them, too, and remove() finds them. A task counts once from its
- * submission until a thread takes it.
+ * shutdown. The iterator has them, too, and remove() finds them.
  *
  * <p>Users and threads see what decorateTask() has made of a task.
  *
@@ -17,8 +16,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * tree: removal takes logarithmic time.
  */
 final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<Runnable> {
-	/** Number of tasks that are in the wheel, or on their way there or from there. */
-	final AtomicLong armed = new AtomicLong();
+	/** Number of tasks that wait, or that a call is submitting. */
+	final AtomicLong waiting = new AtomicLong();
 	private final ConcurrentSkipListSet<WheelExecutor.Task<?>> due = new ConcurrentSkipListSet<>();
 	/** A permit for each due task. One more for a task that was removed without a permit. */
 	private final Semaphore permits = new Semaphore(0);
@@ -31,17 +30,12 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public boolean offer(Runnable task) {
-		due.add((WheelExecutor.Task<?>) task);
-		permits.release();
-		return true;
+		throw new UnsupportedOperationException("tasks come from the executor");
 	}
 
-	/** As offer(), for a task that counts as armed. */
-	void arrive(WheelExecutor.Task<?> task) {
-		synchronized (armed) {
-			due.add(task);
-			armed.decrementAndGet();
-		}
+	/** For a task that counts. Called with its lock held. */
+	void addDue(WheelExecutor.Task<?> task) {
+		due.add(task);
 		permits.release();
 	}
 
@@ -58,11 +52,10 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	/** For a user; also takes a task whose permit a thread has for a moment. */
 	@Override
 	public Runnable poll() {
-		WheelExecutor.Task<?> task = due.pollFirst();
-		if (task == null)
-			return null;
-		task.putKept();
-		return task.outer;
+		for (WheelExecutor.Task<?> task; (task = due.pollFirst()) != null; )
+			if (task.takeOut())
+				return task.outer;
+		return null;
 	}
 
 	@Override
@@ -86,11 +79,13 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	/** For a thread that will run it. */
 	private Runnable takeFirst() {
-		WheelExecutor.Task<?> task = due.pollFirst();
-		if (task == null)
-			return null;
-		task.isTaken = true;
-		return task.outer;
+		for (WheelExecutor.Task<?> task; (task = due.pollFirst()) != null; ) {
+			if (task.move(WheelExecutor.Place.DUE, WheelExecutor.Place.TAKEN)) {
+				waiting.decrementAndGet();
+				return task.outer;
+			}
+		}
+		return null;
 	}
 
 	/** One that was decorated has to be searched for. */
@@ -102,12 +97,10 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	}
 
 	/** If a thread has the permit, it will look for another task. */
-	boolean removeDue(WheelExecutor.Task<?> task) {
+	void removeDue(WheelExecutor.Task<?> task) {
 		boolean hasPermit = permits.tryAcquire();
-		boolean removed = due.remove(task);
-		if (hasPermit && !removed)
+		if (!due.remove(task) && hasPermit)
 			permits.release();
-		return removed;
 	}
 
 	@Override
@@ -133,16 +126,12 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public boolean isEmpty() {
-		synchronized (armed) {
-			return armed.get() == 0 && due.isEmpty();
-		}
+		return waiting.get() == 0;
 	}
 
 	@Override
 	public int size() {
-		synchronized (armed) {
-			return (int) Math.min(armed.get() + due.size(), Integer.MAX_VALUE);
-		}
+		return (int) Math.min(waiting.get(), Integer.MAX_VALUE);
 	}
 
 	@Override
@@ -150,13 +139,12 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return Integer.MAX_VALUE;
 	}
 
-	/** A copy. */
-	List<WheelExecutor.Task<?>> tasks() {
-		List<WheelExecutor.Task<?>> tasks = new ArrayList<>(due);
-		slots.forEach(task -> {
-			if (task.isArmed())
-				tasks.add(task);
-		});
+	/** A copy. The slots come first: a task is due before it leaves its slot. */
+	Set<WheelExecutor.Task<?>> tasks() {
+		Set<WheelExecutor.Task<?>> tasks = new LinkedHashSet<>();
+		slots.forEach(tasks::add);
+		tasks.addAll(due);
+		tasks.removeIf(task -> !task.isWaiting());
 		return tasks;
 	}
 

@@ -22,8 +22,7 @@ import java.util.function.Supplier;
  * that come after a shutdown. A periodic task counts against the limit until it ends, also while
  * it runs. A task without a delay does not count.
  * <li>The queue's poll(), take(), peek(), drainTo() and clear() find only tasks that wait for a
- * thread. {@link #remove} and the iterator do not find a task that has just fired and is on its way
- * there.
+ * thread. Nothing can be added to it.
  * <li>A periodic task that is run by hand does nothing.
  * <li>It needs one thread at least.
  * </ul>
@@ -98,7 +97,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		      new TaskQueue(), threadFactory, handler);
 		slots = open.get();
 		queue.setSlots(slots);
-		reader = slots.serve(this::expired);
+		reader = slots.serve((task, isUnprocessed) -> task.fired());
 	}
 
 	/**
@@ -216,7 +215,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	/**
 	 * Sets whether a cancelled task is removed at once; true by default.
 	 *
-	 * @param value whether it is; false leaves it in the queue until its deadline
+	 * @param value whether it is; false leaves it in the queue until a thread takes it
 	 */
 	public void setRemoveOnCancelPolicy(boolean value) {
 		removesOnCancel = value;
@@ -244,7 +243,6 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		stopped = true;
 		List<Runnable> tasks = super.shutdownNow();
 		endContext();
-		queue.drainTo(tasks);
 		return tasks;
 	}
 
@@ -259,12 +257,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	}
 
 	/**
-	 * Waits until the reader has put all tasks of the wheel into the queue, but not for its end:
+	 * Waits while a task is being armed, unless the reader has ended. It does not wait for that:
 	 * terminated() of a subclass may call this with a lock held that the reader waits for.
 	 */
 	private void endContext() {
 		slots.stop();
-		Slots.join(reader, () -> queue.armed.get() > 0);
+		Slots.join(reader, () -> queue.waiting.get() > 0);
 		slots.close();
 	}
 
@@ -295,14 +293,14 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	private <V> ScheduledFuture<V> begin(Task<V> task, RunnableScheduledFuture<V> outer) {
 		task.outer = Objects.requireNonNull(outer);
 		boolean isCounted = false;
-		queue.armed.incrementAndGet();
+		queue.waiting.incrementAndGet();
 		try {
 			if (!isShutdown()) {
 				prestartCoreThread();
 				if (task.isDelayed || task.isPeriodic())
-					task.place(null, task.deadlineNs);
+					task.arm(task.deadlineNs);
 				else
-					queue.arrive(task);
+					task.enqueue();
 				isCounted = true;
 				return outer;
 			}
@@ -310,7 +308,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			if (!isShutdown())
 				throw e;
 		} finally {
-			if (!isCounted)
+			if (!isCounted && !task.takeOut())
 				left();
 			task.check();
 		}
@@ -318,22 +316,18 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		return outer;
 	}
 
-	/** A task has left the wheel. */
+	/** A task waits no more. */
 	private void left() {
-		queue.armed.decrementAndGet();
+		queue.waiting.decrementAndGet();
 		endIfEmpty();
 	}
 
 	/** Whether the policies let a task run. */
-	private boolean isAllowed(Task<?> task) {
-		if (!isShutdown())
-			return true;
+	private boolean mayRun(Task<?> task) {
+		if (stopped || !isShutdown())
+			return !stopped;
 		return task.isPeriodic() ? continuesPeriodic :
 			executesDelayed || task.getDelay(TimeUnit.NANOSECONDS) <= 0;
-	}
-
-	private boolean mayRun(Task<?> task) {
-		return isAllowed(task) && !stopped;
 	}
 
 	/** Cancels the waiting tasks that the policies do not let run. */
@@ -344,26 +338,19 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		endIfEmpty();
 	}
 
-	/** Called by the reader, which ends when the context is stopped and its events are read. */
-	private void expired(Task<?> task, boolean isUnprocessed) {
-		if (task.isPeriodic())
-			task.keepSlot();
-		try {
-			queue.arrive(task);
-		} catch (Throwable t) {
-			// Without memory the task fails, and the reader goes on.
-			task.fail(t);
-			queue.armed.decrementAndGet();
-		}
-		endIfEmpty();
-		// In this order: shutdownNow() is to return the task.
-		if (task.isCancelled() || !isAllowed(task) && !stopped)
-			task.drop();
-	}
+	/** NONE: not submitted, running, or over. TAKEN: a thread of the pool has it, to run it. */
+	enum Place { NONE, WHEEL, DUE, TAKEN }
 
 	/**
-	 * A task that waits for its deadline, or runs. A periodic task keeps its slot while it runs:
-	 * at the limit of the module, another thread would take it, and the task could not go on.
+	 * A task that waits for its deadline, or runs.
+	 *
+	 * <p>Its place changes in one step, with its lock held. It is in the WHEEL until the reader hands
+	 * it over, even if its cell has fired, and then DUE until somebody takes it: a task that waits
+	 * is never in both or neither. Whoever finds it first in one of them takes it: a thread, remove()
+	 * or a cancel. If its cell had fired by then, the reader only frees the slot.
+	 *
+	 * <p>A periodic task keeps its slot while it runs: at the limit of the module, another thread
+	 * would take it, and the task could not go on.
 	 */
 	final class Task<V> extends FutureTask<V> implements RunnableScheduledFuture<V> {
 		/** Above 0: from one deadline to the next. Below 0: from the end of a run to the next run. */
@@ -377,14 +364,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		private volatile long dueNs;
 		/** Orders tasks with the same deadline. */
 		private final long number = numbers.getAndIncrement();
-		/** Whether a thread of the pool has it, to run it. */
-		volatile boolean isTaken;
 		/** Not the task itself, which its user may lock. */
 		private final Object lock = new Object();
-		/** The slot of the last arming. Guarded by lock. */
+		/** Changed with the lock held. */
+		private volatile Place place = Place.NONE;
+		/** Guarded by lock. */
 		private Slots.Slot<Task<?>> slot;
-		/** The slot of a periodic task that has fired, while it waits for a thread. Guarded by lock. */
-		private Slots.Slot<Task<?>> kept;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
 			super(callable);
@@ -397,87 +382,96 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			return queue == other;
 		}
 
-		/** Holds the lock until slot is set, because the task may fire before. */
-		private void place(Slots.Slot<Task<?>> own, long wantedNs) {
+		boolean isWaiting() {
+			return place == Place.WHEEL || place == Place.DUE;
+		}
+
+		/** Returns false if it was elsewhere. */
+		boolean move(Place from, Place to) {
 			synchronized (lock) {
+				if (place != from)
+					return false;
+				place = to;
+				return true;
+			}
+		}
+
+		/** Arms its slot, or a free one, and holds the lock meanwhile: it may fire at once. */
+		private void arm(long wantedNs) {
+			synchronized (lock) {
+				Slots.Slot<Task<?>> own = slot;
 				slot = null;
 				try {
-					Slots.Slot<Task<?>> free = own != null ? own : slots.take();
+					if (own == null)
+						own = slots.take();
 					dueNs = wantedNs;
-					deadlineNs = slots.deadline(free, wantedNs);
-					slots.arm(free, deadlineNs, this, isPeriodic());
-					slot = free;
+					deadlineNs = slots.deadline(own, wantedNs);
+					slots.arm(own, deadlineNs, this, true);
+					slot = own;
+					place = Place.WHEEL;
 				} catch (RuntimeException e) {
 					throw new RejectedExecutionException(e.getMessage(), e);
 				}
 			}
 		}
 
-		/** Whether it is in the wheel; without the lock, another thread may see this late. */
-		boolean isArmed() {
-			return slot != null;
+		/** Lets it wait for a thread. */
+		private void enqueue() {
+			synchronized (lock) {
+				place = Place.DUE;
+				queue.addDue(this);
+			}
 		}
 
-		/** It waits no more if this ends its arming; otherwise the reader finds it. */
-		private boolean withdraw() {
-			synchronized (lock) {
-				if (slot == null || !slots.disarm(slot, deadlineNs))
-					return false;
-				// Once: the slot may be armed for another task, with the same deadline.
-				slot = null;
-				return true;
+		/** Called by the reader. Without memory the task fails, and the reader goes on. */
+		private void fired() {
+			try {
+				synchronized (lock) {
+					if (place == Place.WHEEL)
+						enqueue();
+					if (place != Place.DUE || !isPeriodic())
+						free();
+				}
+			} catch (Throwable t) {
+				if (move(Place.DUE, Place.NONE)) {
+					free();
+					left();
+					setException(t);
+				}
 			}
 		}
 
 		/** Returns false if it waits neither in the wheel nor for a thread. */
 		boolean takeOut() {
-			if (withdraw()) {
-				left();
-				return true;
+			synchronized (lock) {
+				if (!isWaiting())
+					return false;
+				if (place == Place.DUE) {
+					queue.removeDue(this);
+					free();
+				} else if (slots.disarm(slot, deadlineNs)) {
+					slot = null;
+				}
+				place = Place.NONE;
 			}
-			if (!queue.removeDue(this))
-				return false;
-			putKept();
-			endIfEmpty();
+			left();
 			return true;
-		}
-
-		private void drop() {
-			if (takeOut())
-				outer.cancel(false);
 		}
 
 		/** Called when it waits: a cancel or a shutdown may have come before. */
 		private void check() {
-			if (isCancelled() || !mayRun(this))
-				drop();
+			if ((isCancelled() || !mayRun(this)) && takeOut())
+				outer.cancel(false);
 		}
 
-		/** Called when the task has fired, if it is periodic. */
-		private void keepSlot() {
+		/** The slot, if it has one, must not be armed, and the reader must not be to come. */
+		private void free() {
 			synchronized (lock) {
-				kept = slot;
+				Slots.Slot<Task<?>> own = slot;
 				slot = null;
+				if (own != null)
+					slots.put(own);
 			}
-		}
-
-		private Slots.Slot<Task<?>> takeKept() {
-			synchronized (lock) {
-				Slots.Slot<Task<?>> own = kept;
-				kept = null;
-				return own;
-			}
-		}
-
-		void putKept() {
-			Slots.Slot<Task<?>> own = takeKept();
-			if (own != null)
-				slots.put(own);
-		}
-
-		private void fail(Throwable cause) {
-			setException(cause);
-			putKept();
 		}
 
 		@Override
@@ -497,29 +491,26 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 		/** The deadline changes, by which the queue finds it: so a call of the user does nothing. */
 		private void runPeriodic() {
-			Slots.Slot<Task<?>> own = isTaken ? takeKept() : null;
-			if (own == null)
+			if (!move(Place.TAKEN, Place.NONE))
 				return;
-			isTaken = false;
 			if (super.runAndReset())
-				again(own);
+				again();
 			else
-				slots.put(own);
+				free();
 		}
 
 		/** After a shutdown the context may refuse it. Nobody else can be told of another failure. */
-		private void again(Slots.Slot<Task<?>> own) {
+		private void again() {
 			// Before it is armed: shutdownNow(), which has interrupted it, must not find it.
 			if (!mayRun(this)) {
-				slots.put(own);
+				free();
 				cancel(false);
 				return;
 			}
-			queue.armed.incrementAndGet();
+			queue.waiting.incrementAndGet();
 			try {
 				long from = periodNs > 0 ? dueNs : slots.nanoTime();
-				place(own, Context.deadline(from, Math.abs(periodNs)));
-				check();
+				arm(Context.deadline(from, Math.abs(periodNs)));
 			} catch (RuntimeException | Error e) {
 				left();
 				if (mayRun(this))
@@ -527,6 +518,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				else
 					cancel(false);
 			}
+			check();
 		}
 
 		@Override
@@ -535,7 +527,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				return false;
 			if (removesOnCancel)
 				takeOut();
-			putKept();
+			if (place == Place.DUE || place == Place.TAKEN)
+				free();
 			return true;
 		}
 

@@ -5,7 +5,6 @@ import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.*;
 
-import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicReference;
@@ -17,10 +16,17 @@ import org.junit.jupiter.api.Test;
 class WheelExecutorSlotsTest {
 	private static final int LIMIT = 2;
 
-	/** Throws, once, instead of arming a cell. Calls back, once, when events have been read. */
+	/**
+	 * Throws, once, instead of arming a cell. Calls back, once, when events have been read, and
+	 * before a slot is put back.
+	 */
 	private static final class FailingSlots extends ManualSlots<WheelExecutor.Task<?>> {
 		private Runnable afterError;
-		private volatile Runnable afterRead = () -> { };
+		private final AtomicReference<Runnable> afterRead = new AtomicReference<>(() -> { });
+		private final AtomicReference<Runnable> beforePut = new AtomicReference<>(() -> { });
+		/** Numbers of reads: those that have returned, and those whose events have been handled. */
+		private volatile int returned;
+		private volatile int handled;
 
 		FailingSlots() {
 			super(LIMIT);
@@ -28,11 +34,20 @@ class WheelExecutorSlotsTest {
 
 		@Override
 		int read(Events events) {
+			handled = returned;
 			int number = super.read(events);
-			Runnable action = afterRead;
-			afterRead = () -> { };
-			action.run();
+			returned = handled + 1;
+			afterRead.getAndSet(() -> { }).run();
 			return number;
+		}
+
+		@Override
+		void put(Slot<WheelExecutor.Task<?>> slot) {
+			try {
+				beforePut.getAndSet(() -> { }).run();
+			} finally {
+				super.put(slot);
+			}
 		}
 
 		@Override
@@ -77,32 +92,30 @@ class WheelExecutorSlotsTest {
 		return ran.poll(20, SECONDS);
 	}
 
-	/** The size of a queue falls a moment after a thread has taken a task, when it is empty. */
 	private CountDownLatch keepThreadBusy() {
 		CountDownLatch go = new CountDownLatch(1);
 		executor.execute(() -> assertDoesNotThrow(() -> go.await(20, SECONDS)));
-		assertTrue(Patience.await(() -> executor.getQueue().size() == 0));
+		assertTrue(Patience.await(executor.getQueue()::isEmpty));
 		return go;
 	}
 
-	/** The reader has handed over so many tasks that have fired. */
-	private void awaitDue(int number) {
-		TaskQueue queue = (TaskQueue) executor.getQueue();
-		assertTrue(Patience.await(() -> queue.size() - queue.armed.get() == number));
+	/** Sets the clock, and waits until the reader has handed over the task that fires. */
+	private void fire(long nowNs) {
+		int before = slots.returned;
+		slots.setTime(nowNs);
+		assertTrue(Patience.await(() -> slots.handled > before));
 	}
 
 	@Test
 	void tasks_that_wait_for_a_thread_begin_in_the_order_of_their_deadlines() throws Exception {
 		CountDownLatch go = keepThreadBusy();
 		schedule("second", 9);
-		slots.setTime(9);
-		awaitDue(1);
+		fire(9);
 		slots.setTime(0);
 		// It takes the slot of the second, whose deadlines are later now.
 		schedule("none", 1_000);
 		schedule("first", 5);
-		slots.setTime(5);
-		awaitDue(2);
+		fire(5);
 		go.countDown();
 		assertEquals("first", next());
 		assertEquals("second", next());
@@ -155,18 +168,18 @@ class WheelExecutorSlotsTest {
 		executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS).cancel(false);
 		assertSlotsAreFree();
 		// It waits for the thread, or the reader has its event.
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < 4; i++) {
 			CountDownLatch go = keepThreadBusy();
 			ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
-			if (i == 2)
-				slots.afterRead = () -> due.cancel(false);
-			slots.setTime(slots.nanoTime() + 9);
-			if (i == 2) {
-				assertTrue(Patience.await(executor.getQueue()::isEmpty));
-			} else {
-				awaitDue(1);
-				assertTrue(i == 0 ? due.cancel(false) : executor.remove((Runnable) due));
-			}
+			boolean isCancel = i % 2 == 0;
+			Runnable end = () ->
+				assertTrue(isCancel ? due.cancel(false) : executor.remove((Runnable) due));
+			if (i < 2)
+				slots.afterRead.set(end);
+			fire(slots.nanoTime() + 9);
+			if (i >= 2)
+				end.run();
+			assertTrue(executor.getQueue().isEmpty());
 			go.countDown();
 			assertSlotsAreFree();
 		}
@@ -239,8 +252,7 @@ class WheelExecutorSlotsTest {
 		for (Consumer<BlockingQueue<Runnable>> removal : removals) {
 			CountDownLatch go = keepThreadBusy();
 			executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
-			slots.setTime(slots.nanoTime() + 9);
-			awaitDue(1);
+			fire(slots.nanoTime() + 9);
 			removal.accept(executor.getQueue());
 			go.countDown();
 			assertSlotsAreFree();
@@ -253,59 +265,59 @@ class WheelExecutorSlotsTest {
 		CountDownLatch go = keepThreadBusy();
 		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> ran.add("run"), 9, 9, NANOSECONDS);
 		((Runnable) due).run();
-		slots.setTime(9);
-		awaitDue(1);
+		fire(9);
 		((Runnable) due).run();
 		assertTrue(ran.isEmpty());
 		go.countDown();
 		assertEquals("run", next());
 	}
 
-	/** A thread that has the lock of the pool ends it, while the reader waits for the lock. */
+	/** The reader has read its event, and then frees its slot. */
 	@Test
-	void terminated_of_a_subclass_may_call_shutdown_now() {
-		AtomicReference<Thread> reader = new AtomicReference<>();
-		ManualSlots<WheelExecutor.Task<?>> own = new ManualSlots<>(LIMIT) {
-			@Override
-			int read(Events events) {
-				reader.set(Thread.currentThread());
-				return super.read(events);
-			}
-		};
-		AtomicReference<Runnable> underLock = new AtomicReference<>(() -> { });
-		ThreadFactory factory = run -> new Thread(run) {
-			@Override
-			public void interrupt() {
-				underLock.getAndSet(() -> { }).run();
-				super.interrupt();
-			}
-		};
-		WheelExecutor ending = new WheelExecutor(1, factory, new ThreadPoolExecutor.AbortPolicy(),
-				() -> own) {
-			@Override
-			public boolean isShutdown() {
-				// The reader asks when the task counts no more: a thread is to have it.
-				if (Thread.currentThread() == reader.get())
-					Patience.await(getQueue()::isEmpty);
-				return super.isShutdown();
-			}
+	void task_that_has_fired_is_in_the_queue_until_it_is_removed() throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		List<Object> seen = new CopyOnWriteArrayList<>();
+		Runnable look = () -> seen.add(List.copyOf(executor.getQueue()));
+		Future<?> due = schedule("due", 9);
+		slots.afterRead.set(look);
+		slots.beforePut.set(look);
+		fire(9);
+		Runnable gone = (Runnable) schedule("gone", 1);
+		slots.afterRead.set(() -> seen.addAll(List.of(executor.remove(gone), executor.remove(gone))));
+		fire(10);
+		look.run();
+		assertEquals(List.of(List.of(due), List.of(due), true, false, List.of(due)), seen);
+		go.countDown();
+		assertSlotsAreFree();
+		assertEquals(List.of("due"), List.copyOf(ran));
+	}
 
-			@Override
-			protected void terminated() {
-				shutdownNow();
-				assertTrue(own.isClosed());
-			}
-		};
-		ending.schedule(() -> { }, 5, NANOSECONDS);
-		underLock.set(() -> {
-			own.setTime(5);
-			assertTrue(Patience.await(() -> reader.get().getState() == Thread.State.WAITING));
-			assertTrue(Patience.await(() -> {
-				ending.purge();
-				return ending.isTerminated();
-			}));
+	@Test
+	void shutdown_finds_tasks_that_have_fired() {
+		keepThreadBusy();
+		Future<?> periodic = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
+		Future<?> last = schedule("last", 9);
+		List<Object> seen = new CopyOnWriteArrayList<>();
+		slots.afterRead.set(() -> {
+			executor.shutdown();
+			seen.addAll(List.of(periodic.isCancelled(), executor.shutdownNow(), slots.isClosed()));
 		});
-		assertTimeoutPreemptively(Duration.ofSeconds(60), ending::shutdownNow);
+		slots.setTime(9);
+		assertTrue(Patience.await(() -> !seen.isEmpty()));
+		assertEquals(List.of(true, List.of(last), true), seen);
+	}
+
+	@Test
+	void task_fails_if_the_reader_has_no_memory() throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		ScheduledFuture<?> task = schedule("none", 9);
+		slots.beforePut.set(() -> {
+			throw new OutOfMemoryError("for the test");
+		});
+		fire(9);
+		assertThrows(ExecutionException.class, task::get);
+		go.countDown();
+		assertSlotsAreFree();
 	}
 
 	/** So does one that a thread has taken, if beforeExecute() of a subclass throws. */

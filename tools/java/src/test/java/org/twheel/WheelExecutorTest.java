@@ -34,30 +34,27 @@ class WheelExecutorTest extends ExecutorContract<WheelExecutor> {
 	}
 
 	@Test
-	void subclass_with_its_own_terminated_ends() {
-		WheelExecutor executor = new WheelExecutor(1) {
-			@Override
-			protected void terminated() {
-			}
-		};
-		executor.shutdown();
-		assertTimeoutPreemptively(Duration.ofSeconds(60),
-				() -> assertTrue(executor.awaitTermination(20, SECONDS)));
-	}
+	void subclass_with_its_own_remove_and_terminated_ends() throws Exception {
+		for (boolean isAgain : new boolean[] { false, true }) {
+			WheelExecutor executor = new WheelExecutor(1) {
+				@Override
+				public boolean remove(Runnable command) {
+					assertNotNull(command);
+					return super.remove(command);
+				}
 
-	@Test
-	void subclass_with_its_own_remove_gets_its_tasks_alone() throws Exception {
-		WheelExecutor executor = new WheelExecutor(1) {
-			@Override
-			public boolean remove(Runnable command) {
-				assertNotNull(command);
-				return super.remove(command);
-			}
-		};
-		Future<?> far = executor.schedule(() -> { }, 1, HOURS);
-		executor.schedule(() -> { }, 1, MILLISECONDS);
-		executor.shutdown();
-		far.cancel(false);
-		assertTrue(executor.awaitTermination(20, SECONDS));
+				@Override
+				protected void terminated() {
+					if (isAgain)
+						shutdownNow();
+				}
+			};
+			Future<?> far = executor.schedule(() -> { }, 1, HOURS);
+			executor.schedule(() -> { }, 1, MILLISECONDS);
+			executor.shutdown();
+			far.cancel(false);
+			assertTimeoutPreemptively(Duration.ofSeconds(60),
+					() -> assertTrue(executor.awaitTermination(20, SECONDS)));
+		}
 	}
 }
