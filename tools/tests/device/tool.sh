@@ -23,6 +23,25 @@ ready()
 	done
 }
 
+# Screens of watch, and wait for so many.
+shown()
+{
+	grep -c '^shared wheel' /tmp/watch
+}
+
+screens()
+{
+	until [ "$(shown)" -ge "$1" ]; do
+		sleep 0.1
+	done
+}
+
+# Tenths of a second
+tenths()
+{
+	sed -E 's/\.(.).*/\1/' /proc/uptime
+}
+
 # Print the commands on standard input, and what they print now.
 answers()
 {
