@@ -414,6 +414,17 @@ TEST(other_command_is_eopnotsupp)
 	CHECK(!(info(fd).flags & TWHEEL_INFO_STOPPED));
 }
 
+TEST(command_on_read_only_descriptor_is_ebadf)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDONLY);
+
+	prepare_command(fd, &op, 1, 1);
+	ring_submit(&ring);
+	CHECK_EQ(ring_wait(&ring, NULL), -EBADF);
+	CHECK_EQ(info(fd).live, 0);
+}
+
 /* All of them complete at once. */
 TEST(commands_are_carried_out_in_their_order)
 {
