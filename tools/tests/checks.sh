@@ -98,6 +98,7 @@ in_system()
 done_testing()
 {
 	echo "1..$number"
+	[ "$failed" = 0 ]
 }
 
 # run_checks NAME...
