@@ -344,10 +344,10 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	/**
 	 * A task that waits for its deadline, or runs.
 	 *
-	 * <p>Its place changes in one step, with its lock held. It is in the WHEEL until the reader hands
-	 * it over, even if its cell has fired, and then DUE until somebody takes it: a task that waits
-	 * is never in both or neither. Whoever finds it first in one of them takes it: a thread, remove()
-	 * or a cancel. If its cell had fired by then, the reader only frees the slot.
+	 * <p>Its place changes in one step, with its lock held. A task is in the WHEEL until the reader
+	 * hands it over, even if its cell has fired, and then DUE until somebody takes it. So no waiting
+	 * task is in both places or in neither. A thread, remove() or a cancel takes it: the one that
+	 * finds it first. If its cell had fired by then, the reader only frees the slot.
 	 *
 	 * <p>A periodic task keeps its slot while it runs: at the limit of the module, another thread
 	 * would take it, and the task could not go on.
