@@ -61,6 +61,7 @@ class CellTest {
 		cell.armAfter(HOUR);
 		assertEquals(Outcome.PENDING, cell.armAfter(MSEC));
 		assertEquals(1, context.read(events, 10_000 * MSEC));
+		assertEquals(Outcome.IDLE, cell.cancel());
 	}
 
 	@Test
@@ -145,7 +146,7 @@ class CellTest {
 		context.stop();
 		assertEquals(1, context.read(events, Context.FOREVER));
 		assertTrue(events.isUnprocessed(0));
-		assertEquals(1, events.cookie(0));
+		assertEquals(armed.cookie(), events.cookie(0));
 		assertEquals(0, context.read(events, Context.FOREVER));
 		assertThrows(TwheelException.class, () -> idle.armAfter(HOUR));
 	}

@@ -5,9 +5,6 @@ import java.util.concurrent.Callable;
 
 /** Waits for a state that comes soon. */
 final class Patience {
-	private Patience() {
-	}
-
 	/** At most 20 s, and longer if the machine stands still. */
 	static boolean await(Callable<Boolean> condition) {
 		try {
