@@ -8,7 +8,6 @@
  * nothing, so that many seconds pass in a moment. This requires a clock that counts
  * instructions, and x86-64.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "../lib/libtwheel.h"

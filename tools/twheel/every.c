@@ -10,13 +10,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "duration.h"
 
 /* Exit status of a shell for a command that it cannot run, and after a signal. */
 #define EX_CANNOT_RUN	126

@@ -3,7 +3,6 @@
  * twheel setup: the beginning of an inherited context.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "cli.h"
 #include "duration.h"

@@ -27,7 +27,6 @@
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "../../lib/libtwheel.h"

@@ -25,7 +25,6 @@
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "scenario.h"

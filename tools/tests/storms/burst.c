@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/stat.h>
 
 #include "device.h"
 

@@ -3,7 +3,6 @@ package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.*;
 
-import java.nio.ByteBuffer;
 import org.junit.jupiter.api.Test;
 
 /** The records that are shared with the kernel, as bytes. */
