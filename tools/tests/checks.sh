@@ -10,7 +10,6 @@
 shopt -s inherit_errexit
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck disable=SC2034 # for the scripts
 here=$top/tools/tests
 build=${O:-$top/build}
 work=$(mktemp -d "${TMPDIR:-/tmp}/twheel-${0##*/}.XXXXXX")
