@@ -229,7 +229,7 @@ struct cli_line cli_line_of(const char *path)
 }
 
 /* Limits of users count by the page of the kernel, with more than 64 bytes for each timeout. */
-const char *cli_limit(const struct twheel_info *info)
+static const char *limit_of(const struct twheel_info *info)
 {
 	static char text[256];
 
@@ -248,21 +248,21 @@ const char *cli_limit(const struct twheel_info *info)
 	return text;
 }
 
-int cli_failure(int error, const char *format, ...)
+int cli_failure_at(const struct twheel_info *info, int error, const char *format, ...)
 {
 	const struct failure *failure = failure_of(error);
 	const char *reason = failure->reason ? failure->reason : strerror(-error);
-	struct twheel_info info = { 0 };
+	struct twheel_info now = { 0 };
 	char what[256];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	if (error == -EAGAIN) {
-		twheel_get_info(context, &info);
-		reason = cli_limit(&info);
-	}
+	if (error == -EAGAIN && !info)
+		twheel_get_info(context, &now);
+	if (error == -EAGAIN)
+		reason = limit_of(info ? info : &now);
 	cli_error("%s: %s", what, reason);
 	return failure->status;
 }

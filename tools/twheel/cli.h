@@ -104,11 +104,13 @@ uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t m
 uint64_t cli_duration(const char *text, const char *what);
 int cli_descriptor(const char *text);
 
-/* The limit that has just refused a timeout to a context, with its value. */
-const char *cli_limit(const struct twheel_info *info);
-
-/* Exit status for -errno @error, after a complaint that @what failed. */
-int cli_failure(int error, const char *format, ...) __printf(2, 3);
+/*
+ * Exit status for -errno @error, after a complaint about what failed. @info: of the context at that
+ * time, for the limit that has refused a timeout; without it, the context is asked.
+ */
+#define cli_failure(error, ...)	cli_failure_at(NULL, error, __VA_ARGS__)
+int cli_failure_at(const struct twheel_info *info, int error, const char *format, ...)
+	__printf(3, 4);
 
 /* Exit status for -errno @error of an open of the device, after a complaint. */
 int cli_no_device(int error);

@@ -199,12 +199,8 @@ static int first_error(const struct run *run)
 	for (unsigned int i = 0; i < run->load.threads; i++) {
 		const struct worker *w = &run->workers[i];
 
-		if (w->error == -EAGAIN) {
-			cli_error("thread %u: %s", i, cli_limit(&w->info));
-			return EX_TEMPFAIL;
-		}
 		if (w->error)
-			return cli_failure(w->error, "thread %u", i);
+			return cli_failure_at(&w->info, w->error, "thread %u", i);
 	}
 	return 0;
 }
