@@ -59,7 +59,7 @@ answers()
 # play NAME: compare a dialogue with the file.
 play()
 {
-	sed -n "/^== $1\$/,/^\$/{/^==/d; /^\$/d; p}" $dialogues >/tmp/wanted
+	sed -n "/^== $1\$/,/^== /{/^== /d; /^\$/d; p}" $dialogues >/tmp/wanted
 	sed -n 's/^\$ //p' /tmp/wanted | answers | diff -U 3 /tmp/wanted -
 }
 
