@@ -70,7 +70,6 @@ help-all:
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
 	@echo 'make host          tests of user space that need no device'
 	@echo 'make kunit         the KUnit suites, in User Mode Linux'
-	@echo 'make kunit-smp     the KUnit suites on four CPUs, in QEMU, with KASAN and lockdep'
 	@echo 'make device        tests of the device, in the test VM; CPUS=N'
 	@echo 'make library       tests of the library as it is installed, and of the completion'
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
@@ -201,9 +200,6 @@ rust: setup-check setup-rust
 java rust:
 	@tools/tests/run $@
 
-kunit-smp: setup-check
-	@tools/tests/run kunit@kasan
-
 analysis sanitize valgrind threads: setup-debug
 	@tools/tests/run $@
 
@@ -266,6 +262,6 @@ clean:
 	@rm -rf build
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
-.PHONY: kunit-smp travel device install uninstall adapters cplusplus python samples static analysis
+.PHONY: travel device install uninstall adapters cplusplus python samples static analysis
 .PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
 .PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
