@@ -95,7 +95,6 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
-	@echo 'make bench-here    costs in nanoseconds, on the running kernel'
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes ten'
 	@echo '                   minutes'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
@@ -247,9 +246,6 @@ bench-rust: setup-check setup-rust
 		TWHEEL_BACKEND=process cargo bench -q --locked --bench timers && \
 		cargo tree -q --locked --depth 0 -i tokio && rustc --version
 
-bench-here: tools
-	@'$(O)/tools/twheel' bench
-
 bench-check: setup-bench
 	@tools/tests/run bench
 
@@ -264,4 +260,4 @@ clean:
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: travel device install uninstall adapters cplusplus python samples static analysis
 .PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
-.PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
+.PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust combination mutations races scenarios
