@@ -156,7 +156,8 @@ release: unpacked = $(O)/release/twheel-*
 release:
 	@[ -z "$$(git status --porcelain)" ] || { echo 'release: commit your changes first' >&2; exit 1; }
 	@rm -rf '$(O)/release' && mkdir '$(O)/release'
-	@tarball=$$(tools/packaging/dist) && (umask 077; tar -xf "$$tarball" -C '$(O)/release') && \
+	@tarball=$$(tools/packaging/dist) && \
+		(umask 077; tar --no-same-permissions -xmf "$$tarball" -C '$(O)/release') && \
 		cmp "$$tarball" "$$(O= $(unpacked)/tools/packaging/dist)"
 	@$(MAKE) -C $(unpacked) O= check
 	@rm -r '$(O)/release'
