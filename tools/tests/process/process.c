@@ -117,17 +117,12 @@ static bool becomes_readable(void)
 	return is_readable_within(time_limit_ns() / TWHEEL_MSEC);
 }
 
-static void open_manual_with(uint64_t tick_ns)
+static void open_manual(uint64_t tick_ns)
 {
 	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL, .tick_ns = tick_ns };
 
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
 	CHECK_EQ(twheel_configure(ctx, &setup), 0);
-}
-
-static void open_manual(void)
-{
-	open_manual_with(0);
 }
 
 static struct twheel_event read_one(void)
@@ -162,8 +157,6 @@ TEST(process_is_used_if_the_device_is_missing_and_never_instead_of_a_path)
 		{ EPERM, NULL, NULL, TWHEEL_NONBLOCK, 0 },
 		{ ENOSYS, NULL, NULL, 0, 0 },
 		{ EMFILE, NULL, NULL, 0, -EMFILE },
-		{ ENOMEM, NULL, NULL, 0, -ENOMEM },
-		{ EBUSY, NULL, NULL, 0, -EBUSY },
 		{ EMFILE, NULL, NULL, TWHEEL_PROCESS, 0 },
 		{ ENOENT, NULL, NULL, TWHEEL_KERNEL, -ENOENT },
 		{ ENOENT, NULL, NULL, TWHEEL_KERNEL | TWHEEL_PROCESS, -EINVAL },
@@ -204,7 +197,7 @@ TEST(context_of_a_process_is_not_found_by_its_descriptor)
 {
 	struct twheel_ctx *other;
 
-	open_manual();
+	open_manual(0);
 	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), -EOPNOTSUPP);
 	CHECK_EQ(twheel_open_fd(STDIN_FILENO, &other), -ENOTTY);
 	CHECK_EQ(twheel_open_fd(9999, &other), -EBADF);
@@ -305,7 +298,6 @@ TEST(handler_may_arm_a_cell_while_its_thread_is_in_a_call)
 	const struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { 0 };
 	const struct sigaction action = { .sa_handler = arm_in_handler, .sa_flags = SA_RESTART };
 	struct twheel_event events[8];
-	struct twheel_stats stats;
 	uint64_t now, id, end;
 
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
@@ -314,7 +306,8 @@ TEST(handler_may_arm_a_cell_while_its_thread_is_in_a_call)
 	signal_deadline = now + HOUR;
 	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
 	CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-	for (end = now_ns() + race_duration_ns(1000); now_ns() < end;) {
+	end = now_ns() + race_duration_ns(1000);
+	while (now_ns() < end || signal_deadline > now + HOUR - 10 * TWHEEL_USEC) {
 		for (int i = 0; i < 100; i++) {
 			CHECK_EQ(twheel_arm(ctx, i * TWHEEL_USEC, 0, i, &id), 0);
 			if (i % 2)
@@ -324,9 +317,6 @@ TEST(handler_may_arm_a_cell_while_its_thread_is_in_a_call)
 			;
 	}
 	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
-	CHECK_EQ(twheel_get_stats(ctx, &stats), 0);
-	CHECK(stats.kicks > 10);
-	ktap_note("%llu kicks", (unsigned long long)stats.kicks);
 	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
 	CHECK_EQ(twheel_cell_create(ctx, 8, &signal_id, &signal_cell), 0);
 	signal_deadline = 2 * TWHEEL_USEC;
@@ -459,7 +449,7 @@ TEST(read_that_fails_writes_nothing)
 	struct twheel_cell *cell;
 	uint64_t id;
 
-	open_manual();
+	open_manual(0);
 	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
 	CHECK_EQ(twheel_cell_arm(ctx, cell, id, TWHEEL_SEC), TWHEEL_IDLE);
 	CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_SEC), 0);
@@ -472,7 +462,7 @@ TEST(read_that_fails_writes_nothing)
 
 TEST(what_is_due_at_once_is_readable_at_any_time)
 {
-	open_manual();
+	open_manual(0);
 	CHECK_EQ(twheel_arm(ctx, 0, 0, 1, NULL), 0);
 	CHECK(becomes_readable());
 	CHECK_EQ(read_one().cookie, 1);
@@ -490,7 +480,7 @@ TEST(manual_clock_has_no_tick_unless_setup_names_one)
 	struct twheel_info info;
 
 	for (int named = 0; named < 2; named++) {
-		open_manual_with(named * TWHEEL_MSEC);
+		open_manual(named * TWHEEL_MSEC);
 		CHECK_EQ(twheel_get_info(ctx, &info), 0);
 		CHECK_EQ(info.tick_ns, named ? TWHEEL_MSEC : 1);
 		CHECK_EQ(twheel_set_time(ctx, 1500 * TWHEEL_USEC), 0);
@@ -518,7 +508,7 @@ TEST(time_passes_when_it_is_set)
 	struct twheel_op op;
 	uint64_t id, now;
 
-	open_manual();
+	open_manual(0);
 	CHECK_EQ(twheel_now(ctx, &now), 0);
 	CHECK_EQ(now, 0);
 	CHECK_EQ(twheel_cell_create(ctx, 1, &id, &cell), 0);
@@ -552,7 +542,7 @@ TEST(periods_count_until_the_stop)
 	struct twheel_event event;
 	struct twheel_op op;
 
-	open_manual();
+	open_manual(0);
 	twheel_prep_arm(&op, TWHEEL_SEC, 0, 2);
 	twheel_prep_interval(&op, TWHEEL_SEC, 0);
 	CHECK_EQ(twheel_operate(ctx, &op), 0);
@@ -577,7 +567,7 @@ TEST(hub_ends_cells_when_it_reads_the_clock)
 	struct twheel_info info;
 	struct twheel_hub *hub;
 
-	open_manual();
+	open_manual(0);
 	CHECK_EQ(twheel_hub_open(ctx, 0, &hub), 0);
 	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++) {
 		twheel_node_init(&nodes[i], hub, count_call);
@@ -686,7 +676,7 @@ static void check_random(void)
 	uint64_t now = 0, before;
 
 	ktap_note("ticks of %llu ns", (unsigned long long)tick_ns);
-	open_manual_with(tick_ns);
+	open_manual(tick_ns);
 	memset(armed, 0, sizeof(armed));
 	for (int round = 0; round < 3000; round++) {
 		for (unsigned int i = random_below(&seed, 50); i; i--)
