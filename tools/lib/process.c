@@ -11,9 +11,9 @@
  * Descriptor
  *
  * The timerfd is the descriptor that programs poll. Before a call drops the mutex, it makes it
- * readable if an event is unread. Otherwise, it sets it to the next step of the wheel. A step can
- * be a cascade or a look at a cell. Then the program wakes, finds no event, which the contract
- * allows, and its call sets the timerfd to the next step.
+ * readable if an event is unread, or if a step of the wheel is due: its time may be far away again
+ * when the clock is set back. Otherwise, it sets it to the next step, which can be a cascade or a
+ * look at a cell: the program wakes, finds no event, which the contract allows, and calls again.
  *
  * To set it is a system call, nearly the only one here. It is left out if the descriptor is
  * readable as it should be, or if it will be earlier than it need be: a wakeup too many is cheaper
@@ -543,7 +543,7 @@ static void set_timerfd(struct twheel_process *p)
 	struct itimerspec at = { 0 };
 	uint64_t step = p->wheel.step, ns = WHEEL_NEVER;
 
-	if (p->counts.ready || p->stopped || (p->manual && step <= p->wheel.cursor)) {
+	if (p->counts.ready || p->stopped || step <= p->wheel.cursor) {
 		if (p->programmed != PAST)
 			make_readable(p);
 		return;
