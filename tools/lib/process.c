@@ -41,7 +41,7 @@
  *	FREE -> PARKED		ARM of an idle cell
  *	PENDING -> READY	it is due; STOP, also of a PARKED cell with a deadline
  *	READY -> PENDING	read() of a periodic timeout; MOD; KICK of a cell armed meanwhile
- *	PENDING <-> PARKED	a look at an idle cell, a KICK
+ *	PENDING <-> PARKED	a look at an idle cell; MOD, KICK
  *	READY -> PARKED		read() of a cell; MOD, KICK: its event was withdrawn
  *	any -> FREE		CANCEL; read() of the last event; STOP of an idle cell
  *
@@ -147,7 +147,7 @@
 
 enum state { FREE, PENDING, PARKED, READY };
 
-/* A timeout. Members with a star are read without the mutex, in push_kick(). */
+/* A timeout. Members with a star are accessed without the mutex, too, in push_kick(). */
 struct timeout {
 	struct wheel_node node;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
 	uint32_t	index;
@@ -157,8 +157,8 @@ struct timeout {
 	uint64_t	interval;	/* 0: one-shot */
 	uint64_t	ahead;		/* cell: how far the deadline was at the last call */
 	uint64_t	cookie;
-	struct timeout	*kicked;	/* next on the list of cells with a KICK */
-	int		in_kicked;	/* it is on that list */
+	struct timeout	*kicked;	/* * next on the list of cells with a KICK */
+	int		in_kicked;	/* * it is on that list, or about to be */
 	uint32_t	repeat;		/* deadlines not read yet; 0: no end */
 	uint32_t	slack_us;
 	uint32_t	flags;		/* * TWHEEL_F_CELL, TWHEEL_F_FIXED_DELAY; F_FREE */
@@ -792,7 +792,9 @@ static int operate(struct twheel_process *p, struct twheel_op *op)
 		get_state(p, t, &op->expires_ns);
 		return 0;
 	case TWHEEL_OP_KICK:
-		return push_kick(p, op->id);
+		ret = push_kick(p, op->id);
+		run_kicks(p);	/* before the next operation */
+		return ret;
 	default:
 		return -EINVAL;
 	}
@@ -1053,12 +1055,11 @@ int twheel_process_set_time(struct twheel_process *p, uint64_t now_ns)
 
 	if (ret)
 		return ret;
-	if (p->manual && now_ns <= INT64_MAX) {
+	if (p->manual && now_ns <= INT64_MAX)
 		twc_store(&p->time, now_ns);
-		catch_up(p);
-	} else {
+	else
 		ret = -EINVAL;
-	}
+	catch_up(p);
 	leave_call(p);
 	return ret;
 }

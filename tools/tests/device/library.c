@@ -384,13 +384,14 @@ TEST(full_batch_of_kicks_is_one_call)
 	CHECK_EQ(stats().kicks, 0);
 	check_nothing_to_read();
 
+	/* On the device, the CPU may change between two groups of kicks, and with it the order. */
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
 	CHECK_EQ(kicks.nr, 0);
 	CHECK_EQ(stats().kicks, TWHEEL_MAX_KICKS);
 	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
 		CHECK_EQ(kicks.kick[i].result, 0);
 	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
-		read_one();
+		CHECK(read_one().cookie == i || !is_process_backend());
 	check_nothing_to_read();
 }
 
