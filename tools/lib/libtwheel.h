@@ -20,8 +20,8 @@
  *
  * Errors: a function that can fail returns an int: 0 or a positive outcome on success, -errno
  * on failure, for example -ENOENT. The variable errno is not part of the contract. A failed
- * call writes nothing through its pointers, except @next of twheel_list_timeouts() and the
- * results of twheel_kick_all().
+ * call writes nothing through its pointers, except @next of twheel_list_timeouts(), the results
+ * of twheel_kick_all() and, with a withdrawn event, @events of twheel_read().
  *
  * Threads: there is no global state. All functions may run concurrently for the same context,
  * except twheel_configure(), which must be the first, and twheel_close(), which must be the last.

@@ -1146,17 +1146,14 @@ static bool read_event(struct twheel_process *p, struct timeout *t, struct twhee
 int twheel_process_read(struct twheel_process *p, struct twheel_event *events, unsigned int nr)
 {
 	int ret = enter_call(p);
-	struct twheel_event event;
 	unsigned int done = 0;
 
 	if (ret)
 		return ret;
 	catch_up(p);
 	while (done < nr && p->counts.ready) {
-		if (!read_event(p, timeout_of(p->ready.next), &event))
-			continue;
-		events[done++] = event;
-		yield_call(p, done);
+		if (read_event(p, timeout_of(p->ready.next), &events[done]))
+			yield_call(p, ++done);
 	}
 	ret = done || p->stopped ? (int)done : -EAGAIN;
 	if (ret == -EAGAIN)

@@ -449,21 +449,6 @@ TEST(unread_event_makes_the_descriptor_readable_at_once)
 	}
 }
 
-TEST(read_that_fails_writes_nothing)
-{
-	struct twheel_event event = { .cookie = 5 };
-	struct twheel_cell *cell;
-	uint64_t id;
-
-	open_manual(0);
-	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
-	CHECK_EQ(twheel_cell_arm(ctx, cell, id, TWHEEL_SEC), TWHEEL_IDLE);
-	CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_SEC), 0);
-	CHECK_EQ(twheel_cell_cancel(cell), TWHEEL_WITHDRAWN);
-	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -EAGAIN);
-	CHECK_EQ(event.cookie, 5);
-}
-
 /* The manual clock */
 
 TEST(what_is_due_at_once_is_readable_at_any_time)
