@@ -137,7 +137,7 @@ static void twdev_charge(u64 *paid_ns, u64 start_ns, u64 now_ns)
 static __always_inline bool twdev_arrive_all(struct twdev_file *f, struct list_head *list,
 					     unsigned int max, u64 now_ns, bool overdrawn)
 {
-	unsigned int nr = 0, left = max;
+	unsigned int nr = 0, left = max, before = f->nr_ready;
 	struct list_head *pos, *next;
 
 	for (pos = list->next; pos != list; pos = next) {
@@ -152,7 +152,7 @@ static __always_inline bool twdev_arrive_all(struct twdev_file *f, struct list_h
 		list_bulk_move_tail(&f->ready, list->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
-	return nr;
+	return f->nr_ready != before;
 }
 
 /*

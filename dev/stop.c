@@ -12,7 +12,7 @@
  *     sink are handled there;
  *  2. flushes the wheel: when that returns, no record is ARMED or QUEUED any more;
  *  3. makes the file TWDEV_OVER: from then on no reader waits;
- *  4. wakes the waiters. The sink wakes nobody for the events that it makes for STOP.
+ *  4. wakes the waiters. The sink wakes them, too: it may come after a STOP that was killed.
  *
  * An idle cell ends in step 1. A cell whose word holds a deadline becomes READY, and its word
  * FIRED, so that users can still withdraw the event: twdev_stop_cell(). A READY cell keeps its

@@ -406,7 +406,6 @@ static void kill_again(int fd, __u32 nr)
 		kill_and_wait(pid);
 	}
 	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(read_all(fd, nr, nr, NULL), 0);
 }
 
@@ -443,6 +442,24 @@ TEST(stop_can_be_killed_many_times)
 		}
 		CHECK(cut > 0);
 	}
+}
+
+TEST(cell_that_a_killed_stop_has_left_wakes_a_poller)
+{
+	struct twheel_event events[300];
+	const __u32 nr = many_to_stop();
+	int fd = -1, cut = 0;
+
+	pin_to_one_cpu();
+	for (int i = 0; i < 20 && !cut; i++) {
+		fd = open_to_stop(nr);
+		arm_cell(fd, now_ns() + 2 * NSEC_PER_SEC, nr);
+		cut = kill_stop_after(fd, nr, 0);
+	}
+	CHECK(cut);
+	while (read(fd, events, sizeof(events)) > 0)
+		;
+	CHECK_EQ(epoll_once(epoll_create_for(fd, EPOLLIN), time_limit_ns() / MS), 1);
 }
 
 /* A real-time task that keeps a STOP on the last CPU from going on. */
@@ -498,7 +515,6 @@ TEST(second_stop_does_not_wait_for_the_first)
 	pthread_join(h.thread, NULL);
 	join_child(first);
 	CHECK_EQ(read_all(h.fd, nr, nr, NULL), 0);
-	check_drained_after_stop(h.fd);
 }
 
 /* A signal that is not fatal does not end STOP. */
