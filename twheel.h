@@ -150,7 +150,7 @@ struct twheel_work {
  * @clock: clock that deadlines refer to
  * @tick_ns: length of a tick, 1 ns to 1 day; 0: module parameter tick_ns
  * @slots: slots of the first level, 2 to 65536, rounded up to a power of two; 0: module
- *	parameter slots. Timeouts within one revolution of it never cascade
+ *	parameter slots. Timeouts in the current block of so many ticks never cascade
  * @levels: 1 for a hashed wheel, whose slots hold the timeouts of all rounds. A round,
  *	@slots * @tick_ns, must be longer than it takes to visit its slots. Any other value
  *	means a hierarchy that reaches every deadline. twheel_get_params() has their number

@@ -10,9 +10,9 @@
  * Setting up
  *
  * Clock, wheel, limit and slack of a file are constant once it has begun. A file begins with
- * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a lock,
- * then installs all settings under @grow and @lock, unless the file has begun meanwhile. Operations
- * read the settings under @lock.
+ * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a lock of
+ * the file, then installs all settings under @grow and @lock, unless the file has begun meanwhile.
+ * Operations read the settings under @lock.
  *
  *
  * Records
