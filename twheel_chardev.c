@@ -97,10 +97,8 @@
  * uids add up. SECURITY.md has figures.
  */
 #include <linux/capability.h>
-#include <linux/compat.h>
 #include <linux/cred.h>
 #include <linux/log2.h>
-#include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
@@ -158,7 +156,6 @@ static_assert(sizeof(struct twheel_list) == 48);
 static_assert(sizeof(struct twheel_list_entry) == 48);
 static_assert(sizeof(struct twheel_stats) == 464);
 static_assert(sizeof(struct twheel_uring_submit) == 16);
-static_assert(offsetof(struct twheel_op, result) == 48);
 
 /* The file as a whole */
 
@@ -220,6 +217,7 @@ static void twdev_free_private(struct twdev_user *user, struct twheel *wheel, lo
 static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p,
 					 long *bytes)
 {
+	struct twheel_counters shared;
 	struct twheel_params params;
 	struct twheel *wheel;
 
@@ -231,7 +229,11 @@ static struct twheel *twdev_make_private(struct twdev_user *user, const struct t
 	/* One of a user is not counted at a time: its size is known when it has been allocated. */
 	if (mutex_lock_killable(&user->making))
 		return ERR_PTR(-EINTR);
-	wheel = twheel_create(p);
+	/* But if the list heads of its slots are too much, nothing is allocated. */
+	twheel_get_counters(twdev_shared[p->clock], &shared);
+	*bytes = twdev_count_wheel(user, sizeof(struct list_head) * p->slots * shared.shards);
+	atomic_long_sub(*bytes, &user->wheel_bytes);
+	wheel = *bytes ? twheel_create(p) : ERR_PTR(-EAGAIN);
 	if (!IS_ERR(wheel)) {
 		twheel_get_params(wheel, &params);
 		*bytes = twdev_count_wheel(user, params.memory);

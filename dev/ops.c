@@ -56,7 +56,6 @@
  *    id that is stored may be that of a timeout that has ended. A CANCEL that undoes the ARM finds
  *    the same timeout or none: an id is not used again.
  *  - STOP may make an UNPROCESSED event of it. A CANCEL that undoes the ARM withdraws the event.
- *  - Nobody can release the file: the call, or the request of the io_uring, has a reference.
  */
 #include <linux/fault-inject-usercopy.h>
 #include <linux/sched/signal.h>

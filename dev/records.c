@@ -11,7 +11,6 @@
  * of a chunk, and records with no generations left, each of which was used 2^32 times.
  */
 #include <linux/capability.h>
-#include <linux/cred.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/device.h>

@@ -9,6 +9,7 @@
 
 #include "cells.h"
 #include "group.h"
+#include "machine.h"
 
 /* Memory limit of a group that a test fills call by call. */
 static long small_group(void)
@@ -56,8 +57,16 @@ TEST(timeouts_are_charged_until_close)
 			   NR * 128);
 }
 
+static void set_up_a_wheel_that_is_refused(void)
+{
+	enter_group(create_group("refused", 2 * MIB));
+	become_user(10000);
+	CHECK_EQ(try_setup(device_open(O_RDWR), (struct twheel_setup) { .slots = 65536 }), -EAGAIN);
+}
+
 TEST(wheel_of_its_own_is_charged_until_close)
 {
+	with_parameter("max_wheel_bytes", 1, set_up_a_wheel_that_is_refused);
 	charge_until_close("wheel", (struct twheel_setup) { .slots = 65536 }, NULL,
 			   2 * 65536 * 16, 0);
 }
