@@ -9,10 +9,8 @@
  * on how long hotplug takes. If a timeout must be pending while a CPU is offline, its
  * deadline is far, and the test moves it afterwards.
  */
-#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/delay.h>
-#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 
