@@ -37,15 +37,6 @@ class CellTest {
 	}
 
 	@Test
-	void cancelled_cell_makes_no_event() throws Exception {
-		Cell cell = context.newCell(1);
-		cell.armAfter(10 * MSEC);
-		assertNotEquals(Outcome.IDLE, cell.cancel());
-		assertEquals(Outcome.IDLE, cell.cancel());
-		assertThrows(TimeoutException.class, () -> context.read(events, 20 * MSEC));
-	}
-
-	@Test
 	void unread_event_is_withdrawn() {
 		Cell cell = context.newCell(1);
 		cell.armAfter(0);
@@ -136,19 +127,6 @@ class CellTest {
 			System.gc();
 			return context.info().live() == 0;
 		}));
-	}
-
-	@Test
-	void cells_end_with_stop() throws Exception {
-		Cell armed = context.newCell(1);
-		Cell idle = context.newCell(2);
-		armed.armAfter(HOUR);
-		context.stop();
-		assertEquals(1, context.read(events, Context.FOREVER));
-		assertTrue(events.isUnprocessed(0));
-		assertEquals(armed.cookie(), events.cookie(0));
-		assertEquals(0, context.read(events, Context.FOREVER));
-		assertThrows(TwheelException.class, () -> idle.armAfter(HOUR));
 	}
 
 	@Test

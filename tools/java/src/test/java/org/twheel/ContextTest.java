@@ -40,14 +40,6 @@ class ContextTest {
 	}
 
 	@Test
-	void cancel_tells_what_it_found() throws Exception {
-		long pending = context.arm(HOUR, 1);
-		assertEquals(Outcome.PENDING, context.cancel(pending));
-		assertEquals(Outcome.GONE, context.cancel(pending));
-		assertThrows(TimeoutException.class, () -> context.read(events, 5 * MSEC));
-	}
-
-	@Test
 	void mod_replaces_deadline_and_cookie() throws Exception {
 		long id = context.arm(HOUR, 1);
 		assertEquals(Outcome.PENDING, context.mod(id, MSEC, 2));

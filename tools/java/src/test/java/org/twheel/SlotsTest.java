@@ -193,16 +193,4 @@ class SlotsTest {
 		assertEquals(MANY, many.armed());
 		many.stop();
 	}
-
-	@Test
-	void kept_slot_is_free_when_its_owner_puts_it_back() {
-		Slot<String> slot = slots.take();
-		slots.arm(slot, 9, "kept", true);
-		slots.setTime(9);
-		run();
-		assertEquals(List.of("kept"), ended);
-		assertNotSame(slot, slots.take());
-		slots.put(slot);
-		assertSame(slot, slots.take());
-	}
 }

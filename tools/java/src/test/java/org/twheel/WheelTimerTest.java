@@ -61,21 +61,6 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void task_can_arm_the_timer_again() throws InterruptedException {
-		timer.newTimeout(new TimerTask() {
-			private int runs;
-
-			@Override
-			public void run(Timeout timeout) {
-				ran.add(timer.newTimeout(this, ++runs < 3 ? 5 : HOURS.toMillis(1), MILLISECONDS));
-			}
-		}, 5, MILLISECONDS);
-		for (int i = 0; i < 2; i++)
-			assertFalse(next() == null);
-		assertEquals(Set.of(next()), timer.stop());
-	}
-
-	@Test
 	void task_that_fails_and_has_no_text_does_not_harm_the_next() throws InterruptedException {
 		timer.newTimeout(new TimerTask() {
 			@Override
@@ -330,16 +315,6 @@ class WheelTimerTest {
 		second.join(20_000);
 		assertFalse(second.isAlive());
 		first.join();
-	}
-
-	@Test
-	void slack_delays_and_is_never_early() throws InterruptedException {
-		WheelTimer slack = new WheelTimer(50, MILLISECONDS);
-		long start = System.nanoTime();
-		slack.newTimeout(ran::add, 20, MILLISECONDS);
-		next();
-		slack.stop();
-		assertTrue(System.nanoTime() - start >= 20_000_000);
 	}
 
 	@Test
