@@ -519,6 +519,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 					cancel(false);
 			}
 			check();
+			// A submission may have got no thread, or its thread has ended since.
+			prestartCoreThread();
 		}
 
 		@Override

@@ -531,6 +531,15 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 		assertEquals(2, threads.get());
 	}
 
+	@Test
+	void run_of_a_periodic_task_makes_up_for_a_thread_that_was_not_made() throws Exception {
+		ThreadFactory factory = run -> runs.incrementAndGet() == 2 ? null : new Thread(run);
+		E poor = make(2, factory);
+		poor.scheduleAtFixedRate(() -> { }, 0, 1, MILLISECONDS);
+		hour(poor);
+		assertTrue(await(() -> poor.getPoolSize() == 2));
+	}
+
 	/** A cancel meets every stage of a run. */
 	@Test
 	void periodic_task_does_not_run_after_its_cancel() throws Exception {
