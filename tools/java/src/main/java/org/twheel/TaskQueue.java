@@ -18,6 +18,8 @@ import java.util.concurrent.atomic.AtomicLong;
 final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<Runnable> {
 	/** Number of tasks that wait, or that a call is submitting. */
 	final AtomicLong waiting = new AtomicLong();
+	/** Whether shutdownNow() was called. */
+	volatile boolean isStopped;
 	private final ConcurrentSkipListSet<WheelExecutor.Task<?>> due = new ConcurrentSkipListSet<>();
 	/** A permit for each due task. One more for a task that was removed without a permit. */
 	private final Semaphore permits = new Semaphore(0);
@@ -93,7 +95,8 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	public boolean remove(Object task) {
 		if (task instanceof WheelExecutor.Task<?> own)
 			return own.isIn(this) && own.takeOut();
-		return tasks().stream().anyMatch(own -> own.outer.equals(task) && own.takeOut());
+		return task != null &&
+			tasks().stream().anyMatch(own -> own.outer.equals(task) && own.takeOut());
 	}
 
 	/** If a thread has the permit, it will look for another task. */
@@ -113,9 +116,19 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return number;
 	}
 
+	/** For shutdownNow() all: it would search for each one that was decorated. */
 	@Override
 	public int drainTo(Collection<? super Runnable> tasks) {
-		return drainTo(tasks, Integer.MAX_VALUE);
+		int number = drainTo(tasks, Integer.MAX_VALUE);
+		if (!isStopped)
+			return number;
+		for (WheelExecutor.Task<?> task : tasks()) {
+			if (task.takeOut()) {
+				tasks.add(task.outer);
+				number++;
+			}
+		}
+		return number;
 	}
 
 	@Override

@@ -43,8 +43,6 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	private volatile boolean continuesPeriodic;
 	private volatile boolean executesDelayed = true;
 	private volatile boolean removesOnCancel = true;
-	/** Whether shutdownNow() was called. */
-	private volatile boolean stopped;
 
 	/**
 	 * Makes an executor.
@@ -240,7 +238,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	/** The context is closed when this returns, as {@link Context#close} explains. */
 	@Override
 	public List<Runnable> shutdownNow() {
-		stopped = true;
+		queue.isStopped = true;
 		List<Runnable> tasks = super.shutdownNow();
 		endContext();
 		return tasks;
@@ -324,8 +322,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 	/** Whether the policies let a task run. */
 	private boolean mayRun(Task<?> task) {
-		if (stopped || !isShutdown())
-			return !stopped;
+		if (queue.isStopped || !isShutdown())
+			return !queue.isStopped;
 		return task.isPeriodic() ? continuesPeriodic :
 			executesDelayed || task.getDelay(TimeUnit.NANOSECONDS) <= 0;
 	}

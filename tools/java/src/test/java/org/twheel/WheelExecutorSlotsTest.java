@@ -27,6 +27,7 @@ class WheelExecutorSlotsTest {
 		/** Numbers of reads: those that have returned, and those whose events have been handled. */
 		private volatile int returned;
 		private volatile int handled;
+		private int walks;
 
 		FailingSlots() {
 			super(LIMIT);
@@ -48,6 +49,12 @@ class WheelExecutorSlotsTest {
 			} finally {
 				super.put(slot);
 			}
+		}
+
+		@Override
+		void forEach(Consumer<WheelExecutor.Task<?>> action) {
+			walks++;
+			super.forEach(action);
 		}
 
 		@Override
@@ -74,7 +81,14 @@ class WheelExecutorSlotsTest {
 	private final FailingSlots slots = new FailingSlots();
 	private final WheelExecutor executor =
 			new WheelExecutor(1, Executors.defaultThreadFactory(), new ThreadPoolExecutor.AbortPolicy(),
-				  () -> slots);
+				  () -> slots) {
+		@Override
+		protected <V> RunnableScheduledFuture<V> decorateTask(Callable<V> unused,
+				RunnableScheduledFuture<V> task) {
+			return wraps ? ExecutorContract.decorated(task, new ArrayList<>()) : task;
+		}
+	};
+	private boolean wraps;
 	private final BlockingQueue<String> ran = new LinkedBlockingQueue<>();
 
 	@AfterEach
@@ -305,6 +319,16 @@ class WheelExecutorSlotsTest {
 		slots.setTime(9);
 		assertTrue(Patience.await(() -> !seen.isEmpty()));
 		assertEquals(List.of(true, List.of(last), true), seen);
+	}
+
+	/** For each task, a walk would take too long. */
+	@Test
+	void shutdown_walks_through_the_slots_once() {
+		wraps = true;
+		List<?> tasks = List.of(schedule("none", 9), schedule("none", 9));
+		assertEquals(tasks, executor.shutdownNow());
+		assertFalse(executor.remove(null));
+		assertEquals(1, slots.walks);
 	}
 
 	@Test
