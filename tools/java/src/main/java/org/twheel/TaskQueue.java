@@ -54,7 +54,7 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	/** For a user; also takes a task whose permit a thread has for a moment. */
 	@Override
 	public Runnable poll() {
-		for (WheelExecutor.Task<?> task; (task = due.pollFirst()) != null; )
+		for (WheelExecutor.Task<?> task : due)
 			if (task.takeOut())
 				return task.outer;
 		return null;
@@ -99,11 +99,13 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 			tasks().stream().anyMatch(own -> own.outer.equals(task) && own.takeOut());
 	}
 
-	/** If a thread has the permit, it will look for another task. */
-	void removeDue(WheelExecutor.Task<?> task) {
+	/** Whether it was there. If a thread has the permit, it will look for another task. */
+	boolean removeDue(WheelExecutor.Task<?> task) {
 		boolean hasPermit = permits.tryAcquire();
-		if (!due.remove(task) && hasPermit)
+		boolean isDue = due.remove(task);
+		if (!isDue && hasPermit)
 			permits.release();
+		return isDue;
 	}
 
 	@Override
@@ -152,12 +154,12 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return Integer.MAX_VALUE;
 	}
 
-	/** A copy. The slots come first: a task is due before it leaves its slot. */
+	/** A copy. The wheel comes first: a task is due before it leaves that. */
 	Set<WheelExecutor.Task<?>> tasks() {
 		Set<WheelExecutor.Task<?>> tasks = new LinkedHashSet<>();
 		slots.forEach(tasks::add);
+		tasks.removeIf(task -> !task.isInWheel());
 		tasks.addAll(due);
-		tasks.removeIf(task -> !task.isWaiting());
 		return tasks;
 	}
 

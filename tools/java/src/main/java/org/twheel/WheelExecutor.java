@@ -343,9 +343,9 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	 * A task that waits for its deadline, or runs.
 	 *
 	 * <p>Its place changes in one step, with its lock held. A task is in the WHEEL until the reader
-	 * hands it over, even if its cell has fired, and then DUE until somebody takes it. So no waiting
-	 * task is in both places or in neither. A thread, remove() or a cancel takes it: the one that
-	 * finds it first. If its cell had fired by then, the reader only frees the slot.
+	 * hands it over, even if its cell has fired, and then DUE. A thread, remove() or a cancel
+	 * takes it; if it is due, the one that removes it from the tree. So none is missed. If its
+	 * cell had fired when it was taken out of the WHEEL, the reader only frees the slot.
 	 *
 	 * <p>A periodic task keeps its slot while it runs: at the limit of the module, another thread
 	 * would take it, and the task could not go on.
@@ -380,8 +380,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			return queue == other;
 		}
 
-		boolean isWaiting() {
-			return place == Place.WHEEL || place == Place.DUE;
+		boolean isInWheel() {
+			return place == Place.WHEEL;
 		}
 
 		/** Returns false if it was elsewhere. */
@@ -416,8 +416,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		/** Lets it wait for a thread. */
 		private void enqueue() {
 			synchronized (lock) {
-				place = Place.DUE;
 				queue.addDue(this);
+				place = Place.DUE;
 			}
 		}
 
@@ -431,9 +431,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 						free();
 				}
 			} catch (Throwable t) {
-				if (move(Place.DUE, Place.NONE)) {
+				if (takeOut()) {
 					free();
-					left();
 					setException(t);
 				}
 			}
@@ -442,14 +441,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		/** Returns false if it waits neither in the wheel nor for a thread. */
 		boolean takeOut() {
 			synchronized (lock) {
-				if (!isWaiting())
-					return false;
-				if (place == Place.DUE) {
-					queue.removeDue(this);
+				if (place == Place.DUE && queue.removeDue(this))
 					free();
-				} else if (slots.disarm(slot, deadlineNs)) {
+				else if (place != Place.WHEEL)
+					return false;
+				else if (slots.disarm(slot, deadlineNs))
 					slot = null;
-				}
 				place = Place.NONE;
 			}
 			left();

@@ -18,12 +18,13 @@ class WheelExecutorSlotsTest {
 
 	/**
 	 * Throws, once, instead of arming a cell. Calls back, once, when events have been read, and
-	 * before a slot is put back.
+	 * before a slot is put back and after it.
 	 */
 	private static final class FailingSlots extends ManualSlots<WheelExecutor.Task<?>> {
 		private Runnable afterError;
 		private final AtomicReference<Runnable> afterRead = new AtomicReference<>(() -> { });
 		private final AtomicReference<Runnable> beforePut = new AtomicReference<>(() -> { });
+		private final AtomicReference<Runnable> afterPut = new AtomicReference<>(() -> { });
 		/** Numbers of reads: those that have returned, and those whose events have been handled. */
 		private volatile int returned;
 		private volatile int handled;
@@ -49,6 +50,7 @@ class WheelExecutorSlotsTest {
 			} finally {
 				super.put(slot);
 			}
+			afterPut.getAndSet(() -> { }).run();
 		}
 
 		@Override
@@ -234,9 +236,13 @@ class WheelExecutorSlotsTest {
 	void task_that_runs_is_not_in_the_queue() throws Exception {
 		for (int i = 0; i < 1000; i++) {
 			BlockingQueue<Boolean> found = new LinkedBlockingQueue<>();
-			executor.schedule(() -> found.add(executor.getQueue().isEmpty()), i % 2, NANOSECONDS);
+			Runnable look = () -> found.add(executor.getQueue().isEmpty() &&
+				!executor.getQueue().iterator().hasNext());
+			Future<?> task = i < 500 ? executor.schedule(look, i % 2, NANOSECONDS) :
+				executor.scheduleAtFixedRate(look, i % 2, 1_000_000, NANOSECONDS);
 			slots.setTime(slots.nanoTime() + 1);
 			assertTrue(found.poll(20, SECONDS));
+			task.cancel(false);
 		}
 	}
 
@@ -304,6 +310,22 @@ class WheelExecutorSlotsTest {
 		go.countDown();
 		assertSlotsAreFree();
 		assertEquals(List.of("due"), List.copyOf(ran));
+	}
+
+	/** The reader still has the lock of the task. */
+	@Test
+	void task_that_a_thread_has_found_is_not_removed() throws Exception {
+		Thread thread = executor.submit(Thread::currentThread).get(20, SECONDS);
+		List<Object> seen = new CopyOnWriteArrayList<>();
+		Runnable task = (Runnable) schedule("due", 9);
+		slots.afterPut.set(() -> {
+			assertTrue(Patience.await(() -> thread.getState() == Thread.State.BLOCKED));
+			seen.add(executor.getQueue().contains(task));
+			seen.add(executor.remove(task));
+		});
+		fire(9);
+		assertEquals(List.of(false, false), seen);
+		assertEquals("due", next());
 	}
 
 	@Test
