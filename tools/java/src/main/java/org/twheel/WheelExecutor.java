@@ -514,8 +514,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 					cancel(false);
 			}
 			check();
-			// A submission may have got no thread, or its thread has ended since.
-			prestartCoreThread();
+			try {
+				// A submission may have got no thread, or its thread has ended since.
+				prestartCoreThread();
+			} catch (RuntimeException | Error e) {
+				// The next run tries again. The thread of this one must go on.
+			}
 		}
 
 		@Override
