@@ -41,8 +41,9 @@ class ContextTest {
 
 	@Test
 	void mod_replaces_deadline_and_cookie() throws Exception {
-		long id = context.arm(HOUR, 1);
+		long id = context.arm(HOUR, 1), other = context.arm(0, 3);
 		assertEquals(Outcome.PENDING, context.mod(id, MSEC, 2));
+		assertNotEquals(Outcome.GONE, context.cancel(other));
 		context.read(events, Context.FOREVER);
 		assertEquals(2, events.cookie(0));
 		assertEquals(Outcome.GONE, context.mod(id, MSEC, 3));
@@ -86,16 +87,17 @@ class ContextTest {
 	@Test
 	void stop_makes_unprocessed_events_and_then_an_end() throws Exception {
 		context.arm(2 * HOUR, 2);
-		context.arm(HOUR, 1);
+		Cell armed = context.newCell(1), idle = context.newCell(3);
+		armed.armAfter(HOUR);
 		context.stop();
 		assertEquals(2, context.read(events, Context.FOREVER));
-		assertEquals(Set.of(1L, 2L), Set.of(events.cookie(0), events.cookie(1)));
+		assertEquals(Set.of(armed.cookie(), 2L), Set.of(events.cookie(0), events.cookie(1)));
 		assertTrue(events.isUnprocessed(0) && events.isUnprocessed(1));
-		assertEquals(0, events.count(0));
-		assertEquals(0, events.count(1));
+		assertEquals(0, events.count(0) + events.count(1));
 		assertEquals(0, context.read(events, Context.FOREVER));
 		assertEquals(Native.ESHUTDOWN,
 			     assertThrows(TwheelException.class, () -> context.arm(1, 1)).errno());
+		assertThrows(TwheelException.class, () -> idle.armAfter(HOUR));
 	}
 
 	@Test
