@@ -68,21 +68,15 @@ help-all:
 	@echo
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, codespell'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
-	@echo 'make host          tests of user space that need no device'
 	@echo 'make kunit         the KUnit suites, in User Mode Linux'
 	@echo 'make device        tests of the device, in the test VM; CPUS=N'
 	@echo 'make library       tests of the library as it is installed, and of the completion'
-	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make java          tests of the Java package, with Maven and in the test VM'
 	@echo 'make rust          tests of the Rust crate, in the test VM; CARGO=PROGRAM'
-	@echo 'make adapters      tests of the hub with libevent, libuv and epoll, in the test VM'
-	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
-	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 5.10 to the newest'
 	@echo 'make patches       a series for the newest kernel, in build/patches; TREE=DIRECTORY'
 	@echo
-	@echo 'make combination   ten million random operations in each of a dozen geometries'
 	@echo 'make mutations     check that random programs find each defect that is brought back'
 	@echo 'make races         random calls and exchanges in several threads, for minutes'
 	@echo 'make faults        every call, with each allocation and each copy in it failing in turn'
@@ -95,8 +89,7 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
-	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes ten'
-	@echo '                   minutes'
+	@echo 'make scenarios     whole programs with timeouts, beside its peers: takes ten minutes'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-cplusplus  timers of twheel.hpp beside asio::steady_timer'
@@ -185,11 +178,7 @@ check-all: setup-debug setup-prove setup-deb-check setup-java setup-rust
 deb-check: setup-vm setup-deb-check
 	@tools/tests/run packages
 
-# KUnit ends a case after five minutes: so it is played ten times.
-combination: setup-check
-	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
-
-library host kunit mutations travel adapters cplusplus python samples static races: setup-check
+kunit library mutations python static races: setup-check
 	@tools/tests/run $@
 
 device: setup-check
@@ -258,7 +247,6 @@ clean:
 	@[ '$(O)' = '$(CURDIR)/build' ] || { echo 'make clean removes build/ alone, not $(O)' >&2; exit 1; }
 	@rm -rf build
 
-.PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
-.PHONY: travel device install uninstall adapters cplusplus python samples static analysis
-.PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
-.PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust combination mutations races scenarios
+.PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug kunit device install uninstall
+.PHONY: python static analysis prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean sanitize
+.PHONY: valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust mutations races scenarios library
