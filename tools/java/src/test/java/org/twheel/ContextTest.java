@@ -44,6 +44,7 @@ class ContextTest {
 		long id = context.arm(HOUR, 1), other = context.arm(0, 3);
 		assertEquals(Outcome.PENDING, context.mod(id, MSEC, 2));
 		assertNotEquals(Outcome.GONE, context.cancel(other));
+		assertEquals(Outcome.GONE, context.cancel(other));
 		context.read(events, Context.FOREVER);
 		assertEquals(2, events.cookie(0));
 		assertEquals(Outcome.GONE, context.mod(id, MSEC, 3));

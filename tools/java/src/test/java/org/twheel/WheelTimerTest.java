@@ -9,7 +9,7 @@ import io.netty.util.TimerTask;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.*;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.*;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.*;
@@ -58,6 +58,16 @@ class WheelTimerTest {
 		assertSame(now, next());
 		assertNull(ran.poll(50, MILLISECONDS));
 		assertTrue(never.cancel());
+	}
+
+	@Test
+	void task_can_arm_the_timer_again() throws InterruptedException {
+		AtomicInteger runs = new AtomicInteger();
+		timer.newTimeout(timeout -> ran.add(timer.newTimeout(timeout.task(),
+				runs.incrementAndGet() < 3 ? 5 : HOURS.toMillis(1), MILLISECONDS)), 5, MILLISECONDS);
+		for (int i = 0; i < 2; i++)
+			assertNotNull(next());
+		assertEquals(Set.of(next()), timer.stop());
 	}
 
 	@Test
