@@ -259,10 +259,11 @@ int cli_failure_at(const struct twheel_info *info, int error, const char *format
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	if (error == -EAGAIN && !info)
-		twheel_get_info(context, &now);
-	if (error == -EAGAIN)
+	if (error == -EAGAIN) {
+		if (!info)
+			twheel_get_info(context, &now);
 		reason = limit_of(info ? info : &now);
+	}
 	cli_error("%s: %s", what, reason);
 	return failure->status;
 }
