@@ -89,7 +89,7 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
-	@echo 'make scenarios     whole programs with timeouts, beside its peers: takes ten minutes'
+	@echo 'make scenarios     whole programs with twheel and with its peers: takes ten minutes'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-cplusplus  timers of twheel.hpp beside asio::steady_timer'

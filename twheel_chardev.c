@@ -156,6 +156,7 @@ static_assert(sizeof(struct twheel_list) == 48);
 static_assert(sizeof(struct twheel_list_entry) == 48);
 static_assert(sizeof(struct twheel_stats) == 464);
 static_assert(sizeof(struct twheel_uring_submit) == 16);
+static_assert(offsetof(struct twheel_op, result) == 48);
 
 /* The file as a whole */
 

@@ -406,6 +406,7 @@ static void kill_again(int fd, __u32 nr)
 		kill_and_wait(pid);
 	}
 	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(read_all(fd, nr, nr, NULL), 0);
 }
 
@@ -520,6 +521,7 @@ TEST(second_stop_does_not_wait_for_the_first)
 	pthread_join(h.thread, NULL);
 	join_child(first);
 	CHECK_EQ(read_all(h.fd, nr, nr, NULL), 0);
+	check_drained_after_stop(h.fd);
 }
 
 /* A signal that is not fatal does not end STOP. */

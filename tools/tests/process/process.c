@@ -163,6 +163,8 @@ TEST(process_is_used_if_the_device_is_missing_and_never_instead_of_a_path)
 		{ EPERM, NULL, NULL, TWHEEL_NONBLOCK, 0 },
 		{ ENOSYS, NULL, NULL, 0, 0 },
 		{ EMFILE, NULL, NULL, 0, -EMFILE },
+		{ ENOMEM, NULL, NULL, 0, -ENOMEM },
+		{ EBUSY, NULL, NULL, 0, -EBUSY },
 		{ EMFILE, NULL, NULL, TWHEEL_PROCESS, 0 },
 		{ ENOENT, NULL, NULL, TWHEEL_KERNEL, -ENOENT },
 		{ ENOENT, NULL, NULL, TWHEEL_KERNEL | TWHEEL_PROCESS, -EINVAL },
