@@ -17,8 +17,8 @@ import java.util.Objects;
  *
  * A batch is for one thread at a time. One that is full refuses operations with an
  * IllegalStateException. An index is that of an operation, in the order in which they were
- * added. All times are nanoseconds, from 0 to
- * {@link Long#MAX_VALUE}.
+ * added. All times are nanoseconds, from 0 to {@link Long#MAX_VALUE}. A delay counts from the call
+ * of {@link Context#submit}; a deadline is absolute, on the clock of {@link Context#nanoTime()}.
  */
 public final class Batch {
 	static final int SIZE = 56;
@@ -60,20 +60,12 @@ public final class Batch {
 		deadlines = new long[capacity];
 	}
 
-	/**
-	 * Adds an arming of a new timeout.
-	 *
-	 * @param delayNs from the call of {@link Context#submit} to the deadline
-	 */
+	/** Adds an arming of a new timeout. */
 	public Batch arm(long delayNs, long cookie) {
 		return add(ARM, 0, 0, delayNs, cookie);
 	}
 
-	/**
-	 * Adds an arming of a new timeout.
-	 *
-	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
-	 */
+	/** Adds an arming of a new timeout, as {@link #arm(long, long)}. */
 	public Batch armAt(long deadlineNs, long cookie) {
 		return add(ARM, Native.ABSOLUTE, 0, deadlineNs, cookie);
 	}
@@ -81,18 +73,12 @@ public final class Batch {
 	/**
 	 * Adds an arming of an existing timeout with a new deadline and a new cookie. It also
 	 * replaces the interval and the slack of the timeout.
-	 *
-	 * @param delayNs from the call of {@link Context#submit} to the deadline
 	 */
 	public Batch mod(long id, long delayNs, long cookie) {
 		return add(MOD, 0, id, delayNs, cookie);
 	}
 
-	/**
-	 * Adds an arming of an existing timeout, as {@link #mod}.
-	 *
-	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
-	 */
+	/** Adds an arming of an existing timeout, as {@link #mod}. */
 	public Batch modAt(long id, long deadlineNs, long cookie) {
 		return add(MOD, Native.ABSOLUTE, id, deadlineNs, cookie);
 	}
@@ -102,7 +88,6 @@ public final class Batch {
 	 * the arming counts from {@link Context#submit}. If {@link #errno} is not 0 afterwards, the
 	 * arming has failed and the cell is idle.
 	 *
-	 * @param cell       the cell
 	 * @param deadlineNs as in {@link Cell#arm}
 	 * @return as {@link Cell#arm}
 	 */
@@ -140,12 +125,7 @@ public final class Batch {
 		return this;
 	}
 
-	/**
-	 * Like {@link #interval}, but each interval starts when the event is read.
-	 *
-	 * @param intervalNs from reading the event to the next deadline
-	 * @param repeat     the number of deadlines; 0: no end
-	 */
+	/** Like {@link #interval}, but each interval starts when the event is read. */
 	public Batch fixedDelay(long intervalNs, int repeat) {
 		int last = last();
 		records.putInt(last + FLAGS, records.getInt(last + FLAGS) | Native.FIXED_DELAY);
@@ -166,9 +146,7 @@ public final class Batch {
 		return slackUs((int) Math.min(slackNs / 1000, 0xffff_ffffL), 0);
 	}
 
-	/**
-	 * Lets the last operation added, an arming, have no slack, even if the context has some.
-	 */
+	/** Lets the last operation added, an arming, have no slack even if the context has some. */
 	public Batch exact() {
 		return slackUs(0, Native.EXACT);
 	}
@@ -202,7 +180,6 @@ public final class Batch {
 	/**
 	 * Returns the state in which a mod or cancel found the timeout.
 	 *
-	 * @return the outcome
 	 * @throws TwheelException if the operation failed, and not because there is no such
 	 *                         timeout
 	 */

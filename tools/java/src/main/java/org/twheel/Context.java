@@ -96,11 +96,7 @@ public final class Context implements AutoCloseable {
 		return Native.FAILURE == null;
 	}
 
-	/**
-	 * Opens a context with the defaults.
-	 *
-	 * @throws TwheelException as {@link #open(Settings)}
-	 */
+	/** Opens a context with the defaults, as {@link #open(Settings)}. */
 	public static Context open() {
 		return open(Settings.DEFAULT);
 	}
@@ -108,7 +104,6 @@ public final class Context implements AutoCloseable {
 	/**
 	 * Opens a context.
 	 *
-	 * @param settings tick, slack, limit and backend
 	 * @throws TwheelException if {@link Settings.Backend#KERNEL} is asked for, and the module is
 	 *                         not loaded (ENOENT) or access is not permitted (EACCES); for
 	 *                         settings that are out of range (EINVAL) or need a capability (EPERM)
@@ -118,11 +113,7 @@ public final class Context implements AutoCloseable {
 		return new Context(settings);
 	}
 
-	/**
-	 * Reads the clock of deadlines.
-	 *
-	 * @return nanoseconds, as in {@link Events#deadlineNs}
-	 */
+	/** Reads the clock of deadlines, in nanoseconds. */
 	public long nanoTime() {
 		return isNanoTime ? System.nanoTime() : call(Native::now);
 	}
@@ -141,13 +132,10 @@ public final class Context implements AutoCloseable {
 	}
 
 	/**
-	 * Arms a new timeout.
+	 * Arms a new timeout, as {@link #arm}, but not from now.
 	 *
 	 * @param deadlineNs absolute, on the clock of {@link #nanoTime()}; a time in the past is
 	 *                   due at once
-	 * @param cookie     returned in the event
-	 * @return as {@link #arm(long, long)}
-	 * @throws TwheelException as {@link #arm(long, long)}
 	 */
 	public long armAt(long deadlineNs, long cookie) {
 		return call(context -> Native.arm(context, deadlineNs, Native.ABSOLUTE, cookie));
@@ -244,10 +232,8 @@ public final class Context implements AutoCloseable {
 	/**
 	 * Makes an idle cell with its own slack.
 	 *
-	 * @param cookie  returned in its events
 	 * @param slackNs the maximum added delay, as in {@link Batch#slack}; below a microsecond:
 	 *                none, even if the context has slack
-	 * @return the cell
 	 * @throws TwheelException as {@link #newCell(long)}
 	 */
 	public Cell newCell(long cookie, long slackNs) {

@@ -68,20 +68,14 @@ public final class Events {
 	}
 
 	/**
-	 * Tells whether the id is no longer valid. For a cell this is so only after
-	 * {@link Context#stop()}: a cell that has fired can be armed again.
-	 *
-	 * @return true for the last event of a timeout
+	 * Tells whether it is the last event of the timeout: the id is no longer valid. For a cell
+	 * this is so only after {@link Context#stop()}: a cell that has fired can be armed again.
 	 */
 	public boolean isLast(int index) {
 		return (records.getInt(at(index) + 40) & LAST) != 0;
 	}
 
-	/**
-	 * Tells whether {@link Context#stop()} made the event.
-	 *
-	 * @return true if the timeout did not fire
-	 */
+	/** Tells whether {@link Context#stop()} made the event: the timeout did not fire. */
 	public boolean isUnprocessed(int index) {
 		return (records.getInt(at(index) + 40) & UNPROCESSED) != 0;
 	}

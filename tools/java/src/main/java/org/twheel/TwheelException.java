@@ -8,12 +8,7 @@ public final class TwheelException extends RuntimeException {
 	/** Positive. */
 	private final int errno;
 
-	/**
-	 * Makes an exception.
-	 *
-	 * @param errno   the error number, positive
-	 * @param message the name of the call and the text of the error
-	 */
+	/** The message is the name of the call and the text of the error. */
 	TwheelException(int errno, String message) {
 		super(message);
 		this.errno = errno;
