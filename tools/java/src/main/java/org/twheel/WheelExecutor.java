@@ -44,34 +44,17 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	private volatile boolean executesDelayed = true;
 	private volatile boolean removesOnCancel = true;
 
-	/**
-	 * Makes an executor.
-	 *
-	 * @param threads number of threads that run tasks, 1 or more
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes an executor with the default thread factory and {@link AbortPolicy}. */
 	public WheelExecutor(int threads) {
 		this(threads, Executors.defaultThreadFactory());
 	}
 
-	/**
-	 * Makes an executor.
-	 *
-	 * @param threads       number of threads that run tasks, 1 or more
-	 * @param threadFactory makes these threads, and no others
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes an executor with {@link AbortPolicy}. */
 	public WheelExecutor(int threads, ThreadFactory threadFactory) {
 		this(threads, threadFactory, new AbortPolicy());
 	}
 
-	/**
-	 * Makes an executor.
-	 *
-	 * @param threads number of threads that run tasks, 1 or more
-	 * @param handler gets tasks that are submitted after a shutdown
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes an executor with the default thread factory. */
 	public WheelExecutor(int threads, RejectedExecutionHandler handler) {
 		this(threads, Executors.defaultThreadFactory(), handler);
 	}
@@ -98,43 +81,27 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		reader = slots.serve((task, isUnprocessed) -> task.fired());
 	}
 
-	/**
-	 * Runs a task once, after a delay. A delay of 0 or less is due at once.
-	 *
-	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
-	 */
+	/** Runs a task once, after a delay. A delay of 0 or less is due at once. */
 	@Override
 	public ScheduledFuture<?> schedule(Runnable command, long delay, TimeUnit unit) {
 		return begin(command, unit.toNanos(delay), 0);
 	}
 
-	/**
-	 * Calls a task once, after a delay. A delay of 0 or less is due at once.
-	 *
-	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
-	 */
+	/** Calls a task once, after a delay. A delay of 0 or less is due at once. */
 	@Override
 	public <V> ScheduledFuture<V> schedule(Callable<V> callable, long delay, TimeUnit unit) {
 		Task<V> task = new Task<>(callable, unit.toNanos(delay), 0);
 		return begin(task, decorateTask(callable, task));
 	}
 
-	/**
-	 * Runs a task at deadlines that are a period apart.
-	 *
-	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
-	 */
+	/** Runs a task at deadlines that are a period apart. */
 	@Override
 	public ScheduledFuture<?> scheduleAtFixedRate(Runnable command, long initialDelay, long period,
 						      TimeUnit unit) {
 		return begin(command, unit.toNanos(initialDelay), positive(unit.toNanos(period)));
 	}
 
-	/**
-	 * Runs a task repeatedly, with a delay between the end of a run and the next.
-	 *
-	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
-	 */
+	/** Runs a task repeatedly, with a delay between the end of a run and the next. */
 	@Override
 	public ScheduledFuture<?> scheduleWithFixedDelay(Runnable command, long initialDelay, long delay,
 							 TimeUnit unit) {
@@ -181,9 +148,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	}
 
 	/**
-	 * Sets whether periodic tasks go on after {@link #shutdown}; false by default.
-	 *
-	 * @param value whether they go on; false ends them after a shutdown, too
+	 * Sets whether periodic tasks go on after {@link #shutdown}; false by default. After a
+	 * shutdown, false ends them, too.
 	 */
 	public void setContinueExistingPeriodicTasksAfterShutdownPolicy(boolean value) {
 		continuesPeriodic = value;
@@ -196,9 +162,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	}
 
 	/**
-	 * Sets whether delayed tasks still run after {@link #shutdown}; true by default.
-	 *
-	 * @param value whether they run; false cancels them after a shutdown, too
+	 * Sets whether delayed tasks still run after {@link #shutdown}; true by default. After a
+	 * shutdown, false cancels them, too.
 	 */
 	public void setExecuteExistingDelayedTasksAfterShutdownPolicy(boolean value) {
 		executesDelayed = value;
@@ -211,9 +176,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	}
 
 	/**
-	 * Sets whether a cancelled task is removed at once; true by default.
-	 *
-	 * @param value whether it is; false leaves it in the queue until a thread takes it
+	 * Sets whether a cancelled task is removed at once; true by default. With false, it stays
+	 * in the queue until a thread takes it.
 	 */
 	public void setRemoveOnCancelPolicy(boolean value) {
 		removesOnCancel = value;

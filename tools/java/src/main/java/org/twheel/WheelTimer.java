@@ -64,23 +64,12 @@ public class WheelTimer implements Timer {
 	/** Written by the worker; read when it has ended. */
 	private final Set<Timeout> unprocessed = new HashSet<>();
 
-	/**
-	 * Makes a timer without slack and without a limit of its own. Its thread runs the tasks.
-	 *
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes a timer with neither slack nor a limit of its own. Its thread runs the tasks. */
 	public WheelTimer() {
 		this(0, TimeUnit.NANOSECONDS);
 	}
 
-	/**
-	 * Makes a timer without a limit of its own. Its thread runs the tasks.
-	 *
-	 * @param slack delay that every timeout allows, to share the wakeup of others, as the tick
-	 *              of a HashedWheelTimer; 0 or more, at most 71 minutes
-	 * @param unit  the unit of slack
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes a timer with slack and without a limit of its own. Its thread runs the tasks. */
 	public WheelTimer(long slack, TimeUnit unit) {
 		this(Executors.defaultThreadFactory(), slack, unit, 0, Runnable::run);
 	}
