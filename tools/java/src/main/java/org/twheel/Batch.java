@@ -40,7 +40,6 @@ public final class Batch {
 	private static final int RESULT = 48;
 
 	private final ByteBuffer records;
-	private final int capacity;
 	/** The cells that are armed, by operation, and their deadlines. */
 	private final Cell[] cells;
 	private final long[] deadlines;
@@ -52,9 +51,6 @@ public final class Batch {
 	 * @param capacity the number of operations that it can hold, 1 or more
 	 */
 	public Batch(int capacity) {
-		if (capacity < 1)
-			throw new IllegalArgumentException("capacity " + capacity);
-		this.capacity = capacity;
 		records = Native.records(capacity, SIZE);
 		cells = new Cell[capacity];
 		deadlines = new long[capacity];
@@ -92,7 +88,7 @@ public final class Batch {
 	 * @return as {@link Cell#arm}
 	 */
 	public Outcome arm(Cell cell, long deadlineNs) {
-		if (size == capacity)
+		if (size == cells.length)
 			throw full();
 		long old = cell.exchange(deadlineNs);
 		if (cell.isLate(deadlineNs)) {
@@ -229,7 +225,7 @@ public final class Batch {
 	}
 
 	private Batch add(int opcode, int flags, long id, long expiresNs, long cookie) {
-		if (size == capacity)
+		if (size == cells.length)
 			throw full();
 		int at = size++ * SIZE;
 		for (int i = 0; i < SIZE; i += Long.BYTES)

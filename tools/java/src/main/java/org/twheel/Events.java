@@ -18,7 +18,6 @@ public final class Events {
 	private static final int UNPROCESSED = 1 << 1;
 
 	private final ByteBuffer records;
-	private final int capacity;
 	private int size;
 
 	/**
@@ -27,9 +26,6 @@ public final class Events {
 	 * @param capacity the number of events that one read takes at most, 1 or more
 	 */
 	public Events(int capacity) {
-		if (capacity < 1)
-			throw new IllegalArgumentException("capacity " + capacity);
-		this.capacity = capacity;
 		records = Native.records(capacity, SIZE);
 	}
 
@@ -81,7 +77,7 @@ public final class Events {
 	}
 
 	int capacity() {
-		return capacity;
+		return records.capacity() / SIZE;
 	}
 
 	ByteBuffer records() {

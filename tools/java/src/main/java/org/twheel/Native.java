@@ -106,8 +106,10 @@ final class Native {
 	/** Sizes of op, event, info, setup, cell, stats and list_entry. */
 	static native int[] sizes();
 
-	/** Memory for records, zeroed. */
+	/** Memory for one record or more, zeroed. */
 	static ByteBuffer records(int number, int size) {
+		if (number < 1)
+			throw new IllegalArgumentException("capacity " + number);
 		return ByteBuffer.allocateDirect(Math.multiplyExact(number, size))
 				.order(ByteOrder.nativeOrder());
 	}

@@ -59,7 +59,9 @@ class RecordTest {
 	}
 
 	@Test
-	void settings_out_of_range_are_refused() {
+	void numbers_out_of_range_are_refused() {
+		assertThrows(IllegalArgumentException.class, () -> new Batch(0));
+		assertThrows(IllegalArgumentException.class, () -> new Events(0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(-1, 0, 0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, -1, 0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, Long.MAX_VALUE, 0));
