@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
-import java.util.EnumMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** Slots that call back, once, at the points between which another thread may do anything. */
 final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
@@ -27,26 +27,22 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 		EVENT,
 	}
 
-	private final Map<Point, Runnable> hooks = new EnumMap<>(Point.class);
+	private final Map<Point, Runnable> hooks = new ConcurrentHashMap<>();
 
 	HookedSlots(int limit, int stripes) {
 		super(Context.open(new Settings(0, 0, limit)), stripes);
 	}
 
-	synchronized void at(Point point, Runnable hook) {
+	void at(Point point, Runnable hook) {
 		hooks.put(point, hook);
 	}
 
-	synchronized boolean hasReached(Point point) {
+	boolean hasReached(Point point) {
 		return !hooks.containsKey(point);
 	}
 
-	private synchronized Runnable remove(Point point) {
-		return hooks.remove(point);
-	}
-
 	private void reach(Point point) {
-		Runnable hook = remove(point);
+		Runnable hook = hooks.remove(point);
 		if (hook != null)
 			hook.run();
 	}
