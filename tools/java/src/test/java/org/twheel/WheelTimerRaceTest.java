@@ -11,6 +11,7 @@ import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.*;
 import org.twheel.HookedSlots.Point;
 
@@ -56,10 +57,7 @@ class WheelTimerRaceTest {
 
 	private void playAll(Callable<Void> player) throws Exception {
 		ExecutorService threads = Executors.newFixedThreadPool(THREADS);
-		List<Future<Void>> players = new ArrayList<>();
-		for (int i = 0; i < THREADS; i++)
-			players.add(threads.submit(player));
-		for (Future<Void> one : players)
+		for (Future<Void> one : threads.invokeAll(Collections.nCopies(THREADS, player)))
 			one.get();
 		threads.shutdown();
 	}
@@ -67,9 +65,7 @@ class WheelTimerRaceTest {
 	@Test
 	void cancel_and_expiry_share_the_timeouts() throws Exception {
 		playAll(this::play);
-		long end = System.nanoTime() + SECONDS.toNanos(30);
-		while (timer.pendingTimeouts() > 0 && System.nanoTime() < end)
-			Thread.sleep(1);
+		assertTrue(await(() -> timer.pendingTimeouts() == 0));
 		assertTrue(timer.stop().isEmpty());
 		assertEquals(THREADS * ROUNDS, armed.get());
 		assertEquals(armed.get(), runs.get() + cancelled.get());
@@ -78,13 +74,12 @@ class WheelTimerRaceTest {
 
 	@Test
 	void stop_shares_them_too() throws Exception {
-		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-		Thread stopper = new Thread(() -> {
+		FutureTask<Set<Timeout>> stopper = new FutureTask<>(() -> {
 			while (armed.get() < THREADS * ROUNDS / 4)
 				Thread.onSpinWait();
-			unprocessed.addAll(timer.stop());
+			return timer.stop();
 		});
-		stopper.start();
+		new Thread(stopper).start();
 		playAll(() -> {
 			try {
 				while (true)
@@ -93,7 +88,7 @@ class WheelTimerRaceTest {
 				return null;
 			}
 		});
-		stopper.join();
+		Set<Timeout> unprocessed = stopper.get();
 		assertEquals(armed.get(), runs.get() + cancelled.get() + unprocessed.size());
 		assertTrue(unprocessed.stream().allMatch(Timeout::isCancelled));
 		assertEquals(0, timer.pendingTimeouts());
@@ -104,10 +99,7 @@ class WheelTimerRaceTest {
 	}
 
 	private List<Timeout> armHours(int number) {
-		List<Timeout> timeouts = new ArrayList<>();
-		for (int i = 0; i < number; i++)
-			timeouts.add(armHour());
-		return timeouts;
+		return Stream.generate(this::armHour).limit(number).toList();
 	}
 
 	/** Nothing is pending: no place is lost, and none is there twice. */
@@ -127,21 +119,19 @@ class WheelTimerRaceTest {
 		assertTrue(await(() -> ran.getCount() == 0));
 	}
 
-	private static FutureTask<Void> startIn(int stripe, Runnable steps, List<Thread> started) {
-		FutureTask<Void> result = new FutureTask<>(steps, null);
-		Thread thread = new Thread(result) {
+	private static Thread inStripe(int stripe, Runnable steps) {
+		return new Thread(steps) {
 			@Override
 			public long getId() {
 				return stripe;
 			}
 		};
-		started.add(thread);
-		thread.start();
-		return result;
 	}
 
 	private static void runIn(int stripe, Runnable steps) throws Exception {
-		startIn(stripe, steps, new ArrayList<>()).get();
+		FutureTask<Void> result = new FutureTask<>(steps, null);
+		inStripe(stripe, result).start();
+		result.get();
 	}
 
 	@Test
@@ -162,17 +152,17 @@ class WheelTimerRaceTest {
 		});
 		runIn(0, () -> ofStripe.add(other.newTimeout(NOTHING, 1, HOURS)));
 		ofStripe.get(0).cancel();
-		List<Thread> mover = new ArrayList<>();
+		Thread mover = inStripe(1, () -> {
+			ofStripe.get(64).cancel();
+			other.newTimeout(NOTHING, 1, HOURS);
+		});
 		many.at(Point.SCAN, () -> {
-			startIn(1, () -> {
-				ofStripe.get(64).cancel();
-				other.newTimeout(NOTHING, 1, HOURS);
-			}, mover);
-			assertTrue(await(() -> mover.get(0).getState() == Thread.State.BLOCKED ||
-					!mover.get(0).isAlive()));
+			mover.start();
+			assertTrue(await(() -> mover.getState() == Thread.State.BLOCKED ||
+					!mover.isAlive()));
 		});
 		runIn(0, () -> other.newTimeout(NOTHING, 1, HOURS));
-		mover.get(0).join();
+		mover.join();
 		assertEquals(65, other.pendingTimeouts());
 		assertEquals(65, other.stop().size());
 	}
@@ -270,39 +260,36 @@ class WheelTimerRaceTest {
 
 	/** The context is stopped before the word has the deadline, and closed before the kick. */
 	@Test
-	void timeout_whose_word_the_stop_has_not_seen_is_refused() {
-		List<Thread> stopper = new ArrayList<>();
-		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+	void timeout_whose_word_the_stop_has_not_seen_is_refused() throws Exception {
+		FutureTask<Set<Timeout>> stopper = new FutureTask<>(hooked::stop);
 		CountDownLatch exchanged = new CountDownLatch(1);
 		slots.at(Point.CLOSE, () -> await(() -> exchanged.getCount() == 0));
 		slots.at(Point.ARM, () -> {
-			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			new Thread(stopper).start();
 			assertTrue(await(() -> slots.hasReached(Point.CLOSE)));
 		});
 		slots.at(Point.EXCHANGED, () -> {
 			exchanged.countDown();
-			assertTrue(await(() -> !stopper.get(0).isAlive()));
+			assertTrue(await(stopper::isDone));
 		});
 		assertThrows(IllegalStateException.class, this::armHour);
 		assertEquals(0, hooked.pendingTimeouts());
-		assertEquals(Set.of(), unprocessed);
+		assertEquals(Set.of(), stopper.get());
 	}
 
 	/** The timer is marked as stopped, and its context is not stopped yet. */
 	@Test
 	void timeout_that_is_armed_while_stop_begins_is_returned() throws Exception {
 		CountDownLatch armed = new CountDownLatch(1);
-		List<Thread> stopper = new ArrayList<>();
-		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+		FutureTask<Set<Timeout>> stopper = new FutureTask<>(hooked::stop);
 		slots.at(Point.STOP, () -> await(() -> armed.getCount() == 0));
 		slots.at(Point.TAKE, () -> {
-			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			new Thread(stopper).start();
 			assertTrue(await(() -> slots.hasReached(Point.STOP)));
 		});
 		Timeout timeout = armHour();
 		armed.countDown();
-		stopper.get(0).join();
-		assertEquals(Set.of(timeout), unprocessed);
+		assertEquals(Set.of(timeout), stopper.get());
 		assertEquals(0, hooked.pendingTimeouts());
 	}
 
@@ -326,18 +313,16 @@ class WheelTimerRaceTest {
 
 	@Test
 	void task_that_began_before_stop_is_not_returned() throws Exception {
-		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-		List<Thread> stopper = new ArrayList<>();
+		FutureTask<Set<Timeout>> stopper = new FutureTask<>(hooked::stop);
 		slots.at(Point.STOP, () -> { });
 		Timeout timeout = hooked.newTimeout(unused -> {
-			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			new Thread(stopper).start();
 			while (!slots.hasReached(Point.STOP))
 				Thread.onSpinWait();
 		}, 1, MILLISECONDS);
 		assertTrue(await(() -> slots.hasReached(Point.STOP)));
-		stopper.get(0).join();
+		assertEquals(Set.of(), stopper.get());
 		assertTrue(timeout.isExpired());
-		assertTrue(unprocessed.isEmpty());
 		assertEquals(0, hooked.pendingTimeouts());
 	}
 
