@@ -13,6 +13,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.*;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.twheel.HookedSlots.Point;
 
 /** Each timeout ends exactly once, in any interleaving of threads. */
@@ -233,29 +235,23 @@ class WheelTimerRaceTest {
 		assertEquals(Set.copyOf(ends), hooked.stop());
 	}
 
-	@Test
-	void stop_before_the_cell_is_armed_refuses_the_timeout() {
-		for (Point point : List.of(Point.TAKE, Point.ARM)) {
-			HookedSlots hooks = new HookedSlots(LIMIT, 2);
-			WheelTimer other = new WheelTimer(hooks, LIMIT, Runnable::run);
-			hooks.at(point, () -> assertTrue(other.stop().isEmpty()));
-			assertThrows(IllegalStateException.class, () -> other.newTimeout(NOTHING, 1, HOURS));
-			assertEquals(0, other.pendingTimeouts());
-		}
+	@ParameterizedTest
+	@EnumSource(names = { "TAKE", "ARM" })
+	void stop_before_the_cell_is_armed_refuses_the_timeout(Point point) {
+		slots.at(point, () -> assertTrue(hooked.stop().isEmpty()));
+		assertThrows(IllegalStateException.class, this::armHour);
+		assertEquals(0, hooked.pendingTimeouts());
 	}
 
-	@Test
-	void stop_after_the_cell_is_armed_returns_the_timeout() {
-		for (Point point : List.of(Point.EXCHANGED, Point.ARMED)) {
-			HookedSlots hooks = new HookedSlots(LIMIT, 2);
-			WheelTimer other = new WheelTimer(hooks, LIMIT, Runnable::run);
-			Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-			hooks.at(point, () -> unprocessed.addAll(other.stop()));
-			Timeout timeout = other.newTimeout(NOTHING, 1, HOURS);
-			assertEquals(Set.of(timeout), unprocessed);
-			assertTrue(timeout.isCancelled());
-			assertEquals(0, other.pendingTimeouts());
-		}
+	@ParameterizedTest
+	@EnumSource(names = { "EXCHANGED", "ARMED" })
+	void stop_after_the_cell_is_armed_returns_the_timeout(Point point) {
+		Set<Timeout> unprocessed = new HashSet<>();
+		slots.at(point, () -> unprocessed.addAll(hooked.stop()));
+		Timeout timeout = armHour();
+		assertEquals(Set.of(timeout), unprocessed);
+		assertTrue(timeout.isCancelled());
+		assertEquals(0, hooked.pendingTimeouts());
 	}
 
 	/** The context is stopped before the word has the deadline, and closed before the kick. */
