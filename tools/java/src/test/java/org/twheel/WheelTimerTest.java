@@ -3,6 +3,7 @@ package org.twheel;
 
 import static java.util.concurrent.TimeUnit.*;
 import static org.junit.jupiter.api.Assertions.*;
+import static org.twheel.Patience.await;
 
 import io.netty.util.Timeout;
 import io.netty.util.TimerTask;
@@ -116,25 +117,18 @@ class WheelTimerTest {
 		assertEquals(List.of(), log);
 	}
 
-	private static boolean awaitQuietly(CountDownLatch latch) {
-		boolean interrupted = false;
-		while (true) {
-			try {
-				latch.await(20, SECONDS);
-				return interrupted;
-			} catch (InterruptedException e) {
-				interrupted = true;
-			}
-		}
+	/** Its join() goes on after an interrupt. Only a failure takes the whole wait. */
+	private static CompletableFuture<Void> signal() {
+		return new CompletableFuture<Void>().completeOnTimeout(null, 20, SECONDS);
 	}
 
-	/** Lets a task begin that ends when the latch is counted down, and not when it is interrupted. */
-	private CountDownLatch runSlowTask() throws InterruptedException {
+	/** Lets a task begin that ends with the signal, and not when it is interrupted. */
+	private CompletableFuture<Void> runSlowTask() throws InterruptedException {
 		CountDownLatch begun = new CountDownLatch(1);
-		CountDownLatch go = new CountDownLatch(1);
+		CompletableFuture<Void> go = signal();
 		timer.newTimeout(timeout -> {
 			begun.countDown();
-			awaitQuietly(go);
+			go.join();
 		}, 1, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
 		return go;
@@ -142,13 +136,13 @@ class WheelTimerTest {
 
 	@Test
 	void timeout_that_fired_behind_a_slow_task_can_be_cancelled() throws InterruptedException {
-		CountDownLatch go = runSlowTask();
+		CompletableFuture<Void> go = runSlowTask();
 		Timeout fired = timer.newTimeout(ran::add, 1, MILLISECONDS);
 		MILLISECONDS.sleep(30);
 		assertEquals(1, timer.pendingTimeouts());
 		assertTrue(fired.cancel());
 		assertEquals(0, timer.pendingTimeouts());
-		go.countDown();
+		go.complete(null);
 		Timeout other = timer.newTimeout(ran::add, 1, MILLISECONDS);
 		assertSame(other, next());
 		assertNull(ran.poll(20, MILLISECONDS));
@@ -218,49 +212,47 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void stop_returns_what_has_fired_behind_a_slow_task() throws InterruptedException {
-		CountDownLatch go = runSlowTask();
+	void stop_returns_what_has_fired_behind_a_slow_task() throws Exception {
+		CompletableFuture<Void> go = runSlowTask();
 		Timeout fired = timer.newTimeout(ran::add, 0, MILLISECONDS);
 		MILLISECONDS.sleep(30);
-		new Thread(() -> {
-			awaitStopped();
-			go.countDown();
-		}).start();
-		assertEquals(Set.of(fired), timer.stop());
+		Future<Set<Timeout>> stop = stopElsewhere(timer);
+		awaitStopped();
+		go.complete(null);
+		assertEquals(Set.of(fired), stop.get());
 		assertTrue(ran.isEmpty());
+	}
+
+	private static Future<Set<Timeout>> stopElsewhere(WheelTimer other) {
+		FutureTask<Set<Timeout>> stop = new FutureTask<>(other::stop);
+		new Thread(stop).start();
+		return stop;
 	}
 
 	/** stop() has begun: other threads see it. */
 	private void awaitStopped() {
-		while (true) {
+		assertTrue(await(() -> {
 			try {
 				timer.start();
-				Thread.sleep(1);
+				return false;
 			} catch (IllegalStateException stopped) {
-				return;
-			} catch (InterruptedException e) {
-				throw new AssertionError(e);
+				return true;
 			}
-		}
+		}));
 	}
 
 	@Test
 	void stop_interrupts_the_task_of_the_timer_until_it_ends() throws InterruptedException {
 		CountDownLatch begun = new CountDownLatch(1);
-		BlockingQueue<Boolean> interrupts = new LinkedBlockingQueue<>();
 		timer.newTimeout(timeout -> {
 			begun.countDown();
-			for (int i = 0; i < 2; i++) {
-				try {
-					SECONDS.sleep(10);
-				} catch (InterruptedException e) {
-					interrupts.add(true);
-				}
-			}
+			for (int i = 0; i < 2; i++)
+				assertThrows(InterruptedException.class, () -> SECONDS.sleep(10));
+			ran.add(timeout);
 		}, 0, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
 		assertTrue(timer.stop().isEmpty());
-		assertEquals(2, interrupts.size());
+		assertEquals(1, ran.size());
 	}
 
 	@Test
@@ -273,58 +265,50 @@ class WheelTimerTest {
 
 	/** The executor waits for a free thread, and then its thread runs the task. */
 	@Test
-	void stop_interrupts_neither_another_executor_nor_its_task() throws InterruptedException {
+	void stop_interrupts_neither_another_executor_nor_its_task() throws Exception {
 		CountDownLatch begun = new CountDownLatch(1);
-		CountDownLatch free = new CountDownLatch(1);
-		CountDownLatch go = new CountDownLatch(1);
+		CompletableFuture<Void> free = signal();
+		CompletableFuture<Void> go = signal();
 		BlockingQueue<Boolean> interrupts = new LinkedBlockingQueue<>();
 		WheelTimer other = limited(0, task -> {
 			new Thread(task).start();
 			begun.countDown();
-			interrupts.add(awaitQuietly(free));
+			free.join();
+			interrupts.add(Thread.interrupted());
 		});
-		other.newTimeout(timeout -> interrupts.add(awaitQuietly(go)), 0, MILLISECONDS);
+		other.newTimeout(timeout -> {
+			go.join();
+			interrupts.add(Thread.interrupted());
+		}, 0, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
-		Thread stopper = new Thread(other::stop);
-		stopper.start();
-		stopper.join(250);
-		assertTrue(stopper.isAlive());
-		free.countDown();
-		stopper.join(20_000);
-		assertFalse(stopper.isAlive());
-		go.countDown();
+		Future<?> stop = stopElsewhere(other);
+		assertThrows(TimeoutException.class, () -> stop.get(250, MILLISECONDS));
+		free.complete(null);
+		stop.get(20, SECONDS);
+		go.complete(null);
 		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
 		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
 	}
 
 	@Test
 	void task_cannot_stop_its_timer() throws InterruptedException {
-		BlockingQueue<Boolean> refused = new LinkedBlockingQueue<>();
 		timer.newTimeout(timeout -> {
-			try {
-				timer.stop();
-				refused.add(false);
-			} catch (IllegalStateException e) {
-				refused.add(true);
-			}
+			assertThrows(IllegalStateException.class, timer::stop);
+			ran.add(timeout);
 		}, 0, MILLISECONDS);
-		assertEquals(Boolean.TRUE, refused.poll(20, SECONDS));
+		assertNotNull(next());
 	}
 
 	@Test
-	void second_stop_waits_for_the_task_too() throws InterruptedException {
-		CountDownLatch go = runSlowTask();
-		Thread first = new Thread(timer::stop);
-		first.start();
+	void second_stop_waits_for_the_task_too() throws Exception {
+		CompletableFuture<Void> go = runSlowTask();
+		Future<?> first = stopElsewhere(timer);
 		awaitStopped();
-		Thread second = new Thread(timer::stop);
-		second.start();
-		second.join(50);
-		assertTrue(second.isAlive());
-		go.countDown();
-		second.join(20_000);
-		assertFalse(second.isAlive());
-		first.join();
+		Future<?> second = stopElsewhere(timer);
+		assertThrows(TimeoutException.class, () -> second.get(50, MILLISECONDS));
+		go.complete(null);
+		second.get(20, SECONDS);
+		first.get();
 	}
 
 	@Test
@@ -346,7 +330,7 @@ class WheelTimerTest {
 				throw new IllegalArgumentException("for the test");
 			}, 0, MILLISECONDS);
 			Timeout next = timer.newTimeout(ran::add, 1, MILLISECONDS);
-			assertSame(next, ran.poll(20, SECONDS));
+			assertSame(next, next());
 		} finally {
 			logger.setFilter(null);
 		}
