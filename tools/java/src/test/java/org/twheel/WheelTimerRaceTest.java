@@ -307,21 +307,6 @@ class WheelTimerRaceTest {
 		assertEquals(0, hooked.pendingTimeouts());
 	}
 
-	@Test
-	void task_that_began_before_stop_is_not_returned() throws Exception {
-		FutureTask<Set<Timeout>> stopper = new FutureTask<>(hooked::stop);
-		slots.at(Point.STOP, () -> { });
-		Timeout timeout = hooked.newTimeout(unused -> {
-			new Thread(stopper).start();
-			while (!slots.hasReached(Point.STOP))
-				Thread.onSpinWait();
-		}, 1, MILLISECONDS);
-		assertTrue(await(() -> slots.hasReached(Point.STOP)));
-		assertEquals(Set.of(), stopper.get());
-		assertTrue(timeout.isExpired());
-		assertEquals(0, hooked.pendingTimeouts());
-	}
-
 	/** A cell that the last error left armed would make an event. */
 	@Test
 	void error_during_an_arming_leaks_no_place_and_leaves_no_cell_armed() {

@@ -242,9 +242,9 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void stop_interrupts_the_task_of_the_timer_until_it_ends() throws InterruptedException {
+	void stop_interrupts_a_task_until_it_ends_and_does_not_return_it() throws Exception {
 		CountDownLatch begun = new CountDownLatch(1);
-		timer.newTimeout(timeout -> {
+		Timeout running = timer.newTimeout(timeout -> {
 			begun.countDown();
 			for (int i = 0; i < 2; i++)
 				assertThrows(InterruptedException.class, () -> SECONDS.sleep(10));
@@ -252,7 +252,9 @@ class WheelTimerTest {
 		}, 0, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
 		assertTrue(timer.stop().isEmpty());
-		assertEquals(1, ran.size());
+		assertSame(running, ran.poll());
+		assertTrue(running.isExpired());
+		assertEquals(0, timer.pendingTimeouts());
 	}
 
 	@Test
