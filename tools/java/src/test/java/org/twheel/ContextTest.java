@@ -131,16 +131,11 @@ class ContextTest {
 	}
 
 	/** Reads in a thread of its own. Returns when it blocks, or soon will. */
-	private CompletableFuture<Integer> blockedRead(Events room, AtomicReference<Thread> thread) {
-		CompletableFuture<Integer> result = new CompletableFuture<>();
+	private Future<Integer> blockedRead(Events room, AtomicReference<Thread> thread) {
+		FutureTask<Integer> result =
+				new FutureTask<>(() -> context.read(room, Context.FOREVER));
 		room.size(1);
-		thread.set(new Thread(() -> {
-			try {
-				result.complete(context.read(room, Context.FOREVER));
-			} catch (Throwable t) {
-				result.completeExceptionally(t);
-			}
-		}));
+		thread.set(new Thread(result));
 		thread.get().start();
 		// A read clears the size after it has entered the context.
 		assertTrue(await(() -> room.size() == 0 || result.isDone()));
@@ -150,8 +145,8 @@ class ContextTest {
 	@Test
 	void close_ends_blocked_reads_and_all_further_calls() throws Exception {
 		AtomicReference<Thread> thread = new AtomicReference<>();
-		CompletableFuture<Integer> one = blockedRead(events, thread);
-		CompletableFuture<Integer> other = blockedRead(new Events(1), thread);
+		Future<Integer> one = blockedRead(events, thread);
+		Future<Integer> other = blockedRead(new Events(1), thread);
 		TimeUnit.MILLISECONDS.sleep(50);
 		assertFalse(one.isDone() || other.isDone());
 		context.close();
@@ -165,9 +160,9 @@ class ContextTest {
 	@Test
 	void interrupt_ends_a_blocked_read_and_spares_another() throws Exception {
 		AtomicReference<Thread> thread = new AtomicReference<>();
-		CompletableFuture<Integer> other = blockedRead(new Events(1), thread);
+		Future<Integer> other = blockedRead(new Events(1), thread);
 		for (int i = 0; i < 20; i++) {
-			CompletableFuture<Integer> one = blockedRead(events, thread);
+			Future<Integer> one = blockedRead(events, thread);
 			// Before the wait, or in it.
 			TimeUnit.MILLISECONDS.sleep(i % 3);
 			thread.get().interrupt();
@@ -187,13 +182,16 @@ class ContextTest {
 		AtomicReference<Thread> thread = new AtomicReference<>();
 		int seen = 0;
 		for (int i = 0; i < 200; i++) {
-			CompletableFuture<Integer> reader = blockedRead(events, thread);
+			Future<Integer> reader = blockedRead(events, thread);
 			context.arm(0, i);
 			for (int pause = 0; pause < i % 20; pause++)
 				Thread.yield();
 			thread.get().interrupt();
-			thread.get().join();
-			seen += reader.isCompletedExceptionally() ? 0 : reader.get();
+			try {
+				seen += reader.get();
+			} catch (ExecutionException e) {
+				assertInstanceOf(InterruptedException.class, e.getCause());
+			}
 		}
 		while (seen < 200)
 			seen += context.read(events, Context.FOREVER);
