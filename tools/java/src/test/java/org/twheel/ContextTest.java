@@ -52,12 +52,17 @@ class ContextTest {
 
 	@Test
 	void batch_goes_on_after_a_failure() {
-		Batch batch = new Batch(4).arm(HOUR, 1).cancel(0x7fff_ffffL << 32).arm(-1, 2).arm(HOUR, 3);
-		assertEquals(4, context.submit(batch));
+		long fired = context.arm(0, 4);
+		assertTrue(await(() -> context.info().ready() == 1));
+		Batch batch = new Batch(5).arm(HOUR, 1).cancel(0x7fff_ffffL << 32).arm(-1, 2)
+				.cancel(fired).arm(HOUR, 3);
+		assertEquals(5, context.submit(batch));
 		assertEquals(Outcome.GONE, batch.outcome(1));
 		assertEquals(Native.EINVAL, batch.errno(2));
+		assertThrows(TwheelException.class, () -> batch.outcome(2));
+		assertEquals(Outcome.WITHDRAWN, batch.outcome(3));
 		assertEquals(2, context.info().live());
-		Batch query = new Batch(1).get(batch.id(3));
+		Batch query = new Batch(1).get(batch.id(4));
 		context.submit(query);
 		assertTrue(query.remainingNs(0) > HOUR / 2 && query.remainingNs(0) <= HOUR);
 	}

@@ -41,17 +41,6 @@ class RecordTest {
 	}
 
 	@Test
-	void results_tell_outcome_and_error() {
-		Batch batch = new Batch(3).cancel(1).cancel(2).cancel(3);
-		batch.records().putInt(48, 1).putInt(Batch.SIZE + 48, -Native.ENOENT)
-				.putInt(2 * Batch.SIZE + 48, -Native.EINVAL);
-		assertEquals(Outcome.WITHDRAWN, batch.outcome(0));
-		assertEquals(Outcome.GONE, batch.outcome(1));
-		assertEquals(Native.EINVAL, batch.errno(2));
-		assertThrows(TwheelException.class, () -> batch.outcome(2));
-	}
-
-	@Test
 	void events_beyond_the_last_read_are_out_of_bounds() {
 		Events events = new Events(2);
 		events.size(1);
