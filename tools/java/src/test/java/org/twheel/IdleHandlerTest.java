@@ -16,13 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.twheel.netty.IdleHandler;
 
 class IdleHandlerTest {
-	private static class Next extends ChannelInboundHandlerAdapter {
-		private final BlockingQueue<Object> seen;
-
-		Next(BlockingQueue<Object> seen) {
-			this.seen = seen;
-		}
-
+	private class Next extends ChannelInboundHandlerAdapter {
 		@Override
 		public void userEventTriggered(ChannelHandlerContext ctx, Object event) {
 			seen.add(event == IdleHandler.IDLE && ctx.executor().inEventLoop());
@@ -61,7 +55,8 @@ class IdleHandlerTest {
 
 	@Test
 	void silent_channel_is_idle_again_and_again() throws Exception {
-		Channel client = connect(new IdleHandler(deadlines, 5, TimeUnit.MILLISECONDS), new Next(seen));
+		Channel client = connect(new IdleHandler(deadlines, 5, TimeUnit.MILLISECONDS),
+				new Next());
 		for (int i = 0; i < 3; i++)
 			assertEquals(true, seen.poll(20, TimeUnit.SECONDS));
 		client.close().sync();
@@ -69,7 +64,7 @@ class IdleHandlerTest {
 
 	@Test
 	void busy_channel_is_not_idle() throws Exception {
-		Channel client = connect(new IdleHandler(deadlines, 1, TimeUnit.HOURS), new Next(seen));
+		Channel client = connect(new IdleHandler(deadlines, 1, TimeUnit.HOURS), new Next());
 		for (int i = 0; i < 3; i++) {
 			client.writeAndFlush(i).sync();
 			assertEquals(i, seen.poll(20, TimeUnit.SECONDS));
@@ -81,7 +76,7 @@ class IdleHandlerTest {
 	@Test
 	void handler_comes_and_goes_while_the_channel_is_active() throws Exception {
 		IdleHandler idle = new IdleHandler(deadlines, 5, TimeUnit.MILLISECONDS);
-		Channel client = connect(new Next(seen) {
+		Channel client = connect(new Next() {
 			@Override
 			public void channelRead(ChannelHandlerContext ctx, Object message) {
 				if (message.equals("add"))
