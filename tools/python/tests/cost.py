@@ -20,8 +20,9 @@ from typing import Any
 
 from twheel import Operation, Wheel, _pycell
 
+from . import HOUR
+
 RUNS = 5
-HOUR = 3600
 WAVES = (1000, 10_000, 50_000, 200_000)
 Work = Callable[[int], None]
 

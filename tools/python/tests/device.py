@@ -26,9 +26,7 @@ from unittest import mock
 from twheel import (Cell, Deadline, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone,
                     Wheel, _lib, _pycell, after_ns, at, at_ns, every, seconds)
 
-HOUR = 3600
-PATIENCE = 20
-"""No promise of the device: only so that a lost event ends the test."""
+from . import HOUR, PATIENCE, in_a_child
 
 
 class Case(unittest.TestCase):
@@ -190,15 +188,9 @@ class Cells(WheelCase):
         self.assert_nothing_to_read()
 
     def test_cell_of_another_process_does_not_end_with_its_reference(self) -> None:
-        cell = self.wheel.cell()
-        child = os.fork()
-        if not child:
-            try:
-                del cell
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        self.assertTrue(self.wheel.get(cell.id).idle)
+        cells = [self.wheel.cell()]
+        in_a_child(cells.clear)
+        self.assertTrue(self.wheel.get(cells[0].id).idle)
 
     def test_cycle_of_a_wheel_and_its_cells_is_collected(self) -> None:
         """The context, the wheel and the cells are finalized in any order."""
@@ -413,20 +405,15 @@ class Sharing(WheelCase):
                                     lambda: Wheel(backend="process", inherit=True))
 
     def test_wheel_in_the_process_fails_in_a_child_alone(self) -> None:
+        def use() -> None:
+            self.assert_unsupported(wheel.info, wheel.read, wheel.fileno, lambda: wheel.arm(1),
+                                    lambda: cell.arm(1), cell.cancel)
+            repr(wheel)
+            wheel.close()
+
         with Wheel(backend="process") as wheel:
             cell = wheel.cell(5)
-            child = os.fork()
-            if not child:
-                try:
-                    self.assert_unsupported(
-                        wheel.info, wheel.read, wheel.fileno, lambda: wheel.arm(1),
-                        lambda: cell.arm(1), cell.cancel)
-                    repr(wheel)
-                    wheel.close()
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            in_a_child(use)
             cell.arm(0)
             self.assertEqual([event.cookie for event in wheel.read(1, PATIENCE)], [5])
 

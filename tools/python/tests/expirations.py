@@ -4,7 +4,6 @@
 import asyncio
 import os
 import resource
-import threading
 import time
 import unittest
 from collections.abc import AsyncIterator, Callable
@@ -13,8 +12,8 @@ from unittest import mock
 
 from twheel import Event, Operation, Outcome, Wheel, aio, every
 
-HOUR = 3600
-PATIENCE = 20
+from . import CLOSES, HOUR, PATIENCE
+
 ITERATORS: list[Callable[[Wheel], AsyncIterator[Any]]] = [Wheel.expirations, Wheel.batches]
 
 
@@ -67,9 +66,7 @@ class Expirations(unittest.IsolatedAsyncioTestCase):
 
     async def test_close_ends_iterators_also_in_another_thread(self) -> None:
         """A task that waits ends, and one that does not wait yet."""
-        closes: list[Callable[[Wheel], None]] = [
-            Wheel.close, lambda wheel: threading.Thread(target=wheel.close).start()]
-        for close in closes:
+        for close in CLOSES:
             before = len(os.listdir("/proc/self/fd"))
             with Wheel() as wheel:
                 late, early = wheel.expirations(), asyncio.create_task(collect(wheel.expirations()))

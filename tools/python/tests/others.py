@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import socket
 import sys
-import threading
 import time
 import types
 import unittest
@@ -17,7 +16,7 @@ from unittest import mock
 
 from twheel import Wheel
 
-PATIENCE = 20
+from . import CLOSES, PATIENCE
 
 
 class InOtherLoops(unittest.TestCase):
@@ -69,9 +68,7 @@ class InOtherLoops(unittest.TestCase):
                 async for event in wheel.expirations():
                     cookies.append(event.cookie)
 
-            closes: list[Callable[[Wheel], None]] = [
-                Wheel.close, lambda wheel: threading.Thread(target=wheel.close).start()]
-            for close in closes:
+            for close in CLOSES:
                 cookies: list[int] = []
                 with Wheel() as wheel:
                     wheel.arm(0, 3)

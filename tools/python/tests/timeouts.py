@@ -9,14 +9,19 @@ import threading
 import time
 import unittest
 import warnings
-from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 from twheel import LimitReached, Wheel, aio, cell as cells
 
-HOUR = 3600
+from . import CLOSES, HOUR, in_a_child
+
 INFINITY = float("inf")
+
+
+async def enter(wheel: Wheel) -> None:
+    async with wheel.timeout(HOUR):
+        pass
 
 
 class OfAsyncio(unittest.IsolatedAsyncioTestCase):
@@ -205,22 +210,17 @@ class OfTheWheel(OfAsyncio):
         for scope in scopes[:100]:
             await scope.__aexit__(None, None, None)
 
-    async def check_close(self, close: Callable[[], None]) -> None:
-        with self.assertRaises(TimeoutError):
-            async with self.make(0.1) as outer:
-                async with self.make(HOUR) as inner:
-                    close()
-                    await asyncio.sleep(0)
-                    inner.reschedule(inner.when() + 1)
-                    await self.forever()
-        self.assertEqual((outer.expired(), inner.expired()), (True, False))
-        self.assertRaises(ValueError, self.make, 1)
-
-    async def test_close_leaves_timeouts_to_the_loop(self) -> None:
-        await self.check_close(self.wheel.close)
-
-    async def test_close_in_another_thread_leaves_timeouts_to_the_loop(self) -> None:
-        await self.check_close(threading.Thread(target=self.wheel.close).start)
+    async def test_close_leaves_timeouts_to_the_loop_also_in_another_thread(self) -> None:
+        for close in CLOSES:
+            with Wheel() as wheel, self.assertRaises(TimeoutError):
+                async with wheel.timeout(0.1) as outer:
+                    async with wheel.timeout(HOUR) as inner:
+                        close(wheel)
+                        await asyncio.sleep(0)
+                        inner.reschedule(time.monotonic() + HOUR)
+                        await asyncio.sleep(HOUR)
+            self.assertEqual((outer.expired(), inner.expired()), (True, False))
+            self.assertRaises(ValueError, wheel.timeout, 1)
 
     async def test_timeout_is_entered_once(self) -> None:
         """The text is that of asyncio in Python 3.12."""
@@ -287,38 +287,30 @@ class Loops(unittest.TestCase):
         self.assertTrue(other.closed)
 
     def test_loops_that_are_over_keep_no_descriptor(self) -> None:
-        async def main() -> None:
-            async with wheel.timeout(HOUR):
-                pass
-
         with Wheel() as wheel:
-            asyncio.run(main())
+            asyncio.run(enter(wheel))
             gc.collect()
             before = len(os.listdir("/proc/self/fd"))
             for _ in range(3):
-                asyncio.run(main())
+                asyncio.run(enter(wheel))
             self.assertEqual(len(os.listdir("/proc/self/fd")), before)
             self.assertEqual(len(wheel._watches), 1)
             self.assertRaises(RuntimeError, wheel.timeout, 1)
 
     def test_two_threads_forget_a_loop_that_is_over(self) -> None:
-        async def main() -> None:
-            async with wheel.timeout(HOUR):
-                pass
-
         def closed() -> bool:
             del old.is_closed
-            thread = threading.Thread(target=lambda: asyncio.run(main()))
+            thread = threading.Thread(target=lambda: asyncio.run(enter(wheel)))
             thread.start()
             thread.join()
             return True
 
         with Wheel() as wheel, asyncio.Runner() as runner:
             old: Any = runner.get_loop()
-            runner.run(main())
+            runner.run(enter(wheel))
             runner.close()
             old.is_closed = closed
-            asyncio.run(main())
+            asyncio.run(enter(wheel))
 
     def test_forgotten_wheel_keeps_no_descriptor(self) -> None:
         """It lives as long as a timeout of it."""
@@ -337,16 +329,6 @@ class Loops(unittest.TestCase):
             warnings.simplefilter("ignore", ResourceWarning)
             asyncio.run(main())
 
-    def in_a_child(self, function: Callable[[], None]) -> None:
-        child = os.fork()
-        if not child:
-            try:
-                function()
-                os._exit(0)
-            finally:
-                os._exit(1)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
-
     def test_child_has_timeouts_of_its_own(self) -> None:
         """A server opens the wheel and forks its workers, before or after the first timeout."""
         async def limit(delay: float) -> None:
@@ -355,8 +337,8 @@ class Loops(unittest.TestCase):
 
         async def while_others_fork() -> None:
             async with wheel.timeout(0.1):
-                self.in_a_child(worker)
-                self.in_a_child(wheel.close)
+                in_a_child(worker)
+                in_a_child(wheel.close)
                 await asyncio.sleep(HOUR)
 
         def worker() -> None:
@@ -365,5 +347,5 @@ class Loops(unittest.TestCase):
             wheel.close()
 
         with Wheel() as wheel:
-            self.in_a_child(worker)
+            in_a_child(worker)
             self.assertRaises(TimeoutError, asyncio.run, while_others_fork())
