@@ -41,8 +41,7 @@ class Case(unittest.TestCase):
 
 class WheelCase(Case):
     def setUp(self) -> None:
-        self.wheel = Wheel()
-        self.addCleanup(self.wheel.close)
+        self.wheel = self.enterContext(Wheel())
 
     def take(self) -> Event:
         [event] = self.wheel.read(1, PATIENCE)
@@ -179,8 +178,7 @@ class Cells(WheelCase):
     def test_cell_ends_with_its_last_reference(self) -> None:
         cell = self.wheel.cell()
         again = self.wheel.find_cell(cell.id)
-        cell.arm(0)
-        self.assertTrue(self.wheel.wait(PATIENCE))
+        self.fire(cell)
         del again
         self.assertEqual(self.wheel.info().live, 1)
         del cell

@@ -23,8 +23,7 @@ async def collect(events: AsyncIterator[Event]) -> list[int]:
 
 class Expirations(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
-        self.wheel = Wheel()
-        self.addCleanup(self.wheel.close)
+        self.wheel = self.enterContext(Wheel())
 
     async def let_fire(self, number: int) -> None:
         self.wheel.submit(Operation.arm(0, i) for i in range(number))

@@ -143,9 +143,7 @@ class Opening(unittest.TestCase):
     def setUp(self) -> None:
         if Path("/dev/twheel").exists():
             self.skipTest("there is a device")
-        environment = mock.patch.dict(os.environ)
-        environment.start()
-        self.addCleanup(environment.stop)
+        self.enterContext(mock.patch.dict(os.environ))
         os.environ.pop("TWHEEL_BACKEND", None)
 
     def test_without_a_device_the_wheel_is_in_the_process(self) -> None:

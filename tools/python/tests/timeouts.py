@@ -156,8 +156,7 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
 
 class OfTheWheel(OfAsyncio):
     async def asyncSetUp(self) -> None:
-        self.wheel = Wheel()
-        self.addCleanup(self.wheel.close)
+        self.wheel = self.enterContext(Wheel())
 
     def make(self, delay: float | None) -> Any:
         return self.wheel.timeout(delay)
