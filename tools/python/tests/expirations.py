@@ -101,17 +101,12 @@ class Expirations(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((await anext(events)).cookie, 2)
 
     async def test_loop_goes_on_while_there_is_always_an_event(self) -> None:
-        async def stop(wheel: Wheel) -> None:
-            await asyncio.sleep(0.05)
-            wheel.stop()
-
         for iterate in ITERATORS:
             with Wheel() as wheel:
                 wheel.arm(0.001, repeat=every(0.001))
-                task = asyncio.create_task(stop(wheel))
+                asyncio.get_running_loop().call_later(0.05, wheel.stop)
                 async for _ in iterate(wheel):
                     time.sleep(0.005)
-                await task
 
     async def test_tasks_that_iterate_get_each_event_once(self) -> None:
         self.wheel.submit(Operation.arm(i / 1000, i) for i in range(100))

@@ -30,14 +30,11 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
     def make(self, delay: float | None) -> Any:
         return asyncio.timeout(delay)
 
-    async def forever(self) -> None:
-        await asyncio.get_running_loop().create_future()
-
     async def test_block_that_takes_too_long_is_cancelled(self) -> None:
         begin = time.monotonic()
         with self.assertRaises(TimeoutError) as caught:
             async with self.make(0.05) as scope:
-                await self.forever()
+                await asyncio.sleep(HOUR)
         self.assertGreaterEqual(time.monotonic(), begin + 0.05)
         self.assertTrue(scope.expired())
         self.assertIsInstance(caught.exception.__context__, asyncio.CancelledError)
@@ -72,7 +69,7 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaises(TimeoutError):
                     async with self.make(delay) as scope:
                         scope.reschedule(now() + rest)
-                        await self.forever()
+                        await asyncio.sleep(HOUR)
         for soon in (0, 0.002):
             for when in (None, now() + HOUR, INFINITY):
                 async with self.make(soon) as scope:
@@ -104,7 +101,7 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(TimeoutError):
             async with self.make(0) as scope:
                 try:
-                    await self.forever()
+                    await asyncio.sleep(HOUR)
                 finally:
                     self.assertRaises(RuntimeError, scope.reschedule, None)
 
@@ -113,17 +110,17 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
             async with self.make(HOUR) as outer:
                 with self.assertRaises(TimeoutError):
                     async with self.make(0.01) as inner:
-                        await self.forever()
+                        await asyncio.sleep(HOUR)
                 self.assertEqual((inner.expired(), outer.expired()), (True, False))
                 outer.reschedule(0)
                 async with self.make(HOUR) as inner:
-                    await self.forever()
+                    await asyncio.sleep(HOUR)
         self.assertEqual((inner.expired(), outer.expired()), (False, True))
 
     async def test_cancellation_from_outside_is_no_timeout(self) -> None:
         async def work(scope: Any) -> None:
             async with scope:
-                await self.forever()
+                await asyncio.sleep(HOUR)
 
         scope = self.make(HOUR)
         task = asyncio.create_task(work(scope))
@@ -139,7 +136,7 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
         with contextlib.suppress(asyncio.CancelledError):
             async with self.make(0) as scope:
                 try:
-                    await self.forever()
+                    await asyncio.sleep(HOUR)
                 except asyncio.CancelledError:
                     task.cancel()
                     await asyncio.sleep(0)
@@ -148,7 +145,7 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(KeyError):
             async with self.make(0):
                 try:
-                    await self.forever()
+                    await asyncio.sleep(HOUR)
                 except asyncio.CancelledError:
                     raise KeyError from None
         self.assertEqual(task.cancelling(), 0)
@@ -165,7 +162,7 @@ class OfTheWheel(OfAsyncio):
         self.wheel.arm(0.01, 5)
         with self.assertRaises(TimeoutError):
             async with self.make(0.02):
-                await self.forever()
+                await asyncio.sleep(HOUR)
         self.assertEqual([event.cookie for event in self.wheel.read(10)], [5])
         self.assertEqual(self.wheel.info().live, 0)
 
