@@ -2,12 +2,10 @@
 """Tests that need no device."""
 
 import ctypes
-import errno
 import os
 import re
 import subprocess
 import tempfile
-import tomllib
 import unittest
 from collections.abc import Callable
 from fractions import Fraction
@@ -62,17 +60,6 @@ class Layout(unittest.TestCase):
         for (name, value), number in zip(CONSTANTS.items(), in_c(list(CONSTANTS))):
             self.assertEqual(number % 2**64, value % 2**64, name)
 
-    def test_library_can_exchange(self) -> None:
-        """As every machine can that runs the tests."""
-        self.assertTrue(_lib.HAS_CELLS)
-        word = (ctypes.c_uint64 * 2)(5, 0)
-        self.assertEqual(_lib.lib.twheel_cell_arm(None, word, 1, 2**63), -errno.EINVAL)
-        self.assertEqual(_lib.lib.twheel_cell_arm(None, word, 1, 7), 0)
-        self.assertEqual(_lib.lib.twheel_cell_cancel_at(word, 5), -errno.ENOENT)
-        self.assertEqual(list(word), [7, 0])
-        self.assertEqual(_lib.lib.twheel_cell_cancel(word), 0)
-        self.assertEqual(list(word), [_lib.CELL_IDLE, 0])
-
     def test_missing_library_is_an_import_error_with_a_remedy(self) -> None:
         with (mock.patch("ctypes.CDLL", side_effect=OSError("no such file")),
               self.assertRaisesRegex(ImportError, "no such file.*libtwheel1.*pip install")):
@@ -83,11 +70,6 @@ class Layout(unittest.TestCase):
         version = re.search(r"^LIB_VERSION := (\d+)", makefile, re.M)
         assert version
         self.assertEqual(_lib.SONAME, f"libtwheel.so.{version[1]}")
-
-    def test_version_is_that_of_the_tools(self) -> None:
-        project = tomllib.loads((TOOLS / "python/pyproject.toml").read_text())["project"]
-        self.assertIn(f"\nTWHEEL_VERSION ?= {project['version']}\n",
-                      (TOOLS / "Makefile").read_text())
 
 
 class Times(unittest.TestCase):
