@@ -135,4 +135,3 @@ def load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
 
 
 lib, waiting = load(ctypes.PyDLL), load(ctypes.CDLL)
-HAS_CELLS = all(hasattr(lib, name) for name in EXCHANGES)

@@ -88,14 +88,8 @@ class Cell(Exchange):
         return f"<{type(self).__module__}.{type(self).__name__} id={self.id} cookie={self.cookie}>"
 
 
-def _need_cells() -> None:
-    if not _lib.HAS_CELLS:
-        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-
-
 def create(wheel: "Wheel", cookie: int) -> Cell:
     """Make a new cell."""
-    _need_cells()
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
                                            ctypes.byref(pointer)))
@@ -124,7 +118,6 @@ def close_many(wheel: "Wheel", cells: list[Cell]) -> None:
 
 def find(wheel: "Wheel", id: int) -> Cell:
     """Find an existing cell."""
-    _need_cells()
     context, pointer = wheel._use(), ctypes.c_void_p()
     cookie = wheel.get(id).cookie
     check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
