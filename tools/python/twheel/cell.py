@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 from . import _lib
 from ._lib import lib
 from .errors import check_operation
-from .records import Operation, Outcome, check_u64
-from .times import check_ns
+from .records import Operation, Outcome
+from .times import check_ns, check_unsigned
 
 if TYPE_CHECKING:
     from ._pycell import Exchange
@@ -91,8 +91,8 @@ class Cell(Exchange):
 def create(wheel: "Wheel", cookie: int) -> Cell:
     """Make a new cell."""
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
-    check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
-                                           ctypes.byref(pointer)))
+    check_operation(lib.twheel_cell_create(context.pointer, check_unsigned(cookie),
+                                           ctypes.byref(id), ctypes.byref(pointer)))
     return Cell(wheel, id.value, cookie, pointer.value or 0, _process)
 
 

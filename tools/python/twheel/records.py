@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from . import _lib
 from .errors import check_operation, operation_error
-from .times import Deadline, Repeat, after, check_ns
+from .times import Deadline, Repeat, after, check_ns, check_unsigned
 
 
 _EVENT = struct.Struct("5Q2I")
@@ -182,12 +182,12 @@ class Operation:
     @classmethod
     def cancel(cls, id: int) -> "Operation":
         """Like Wheel.cancel()."""
-        return cls(_lib.Op(opcode=_lib.OP_CANCEL, id=check_u64(id)))
+        return cls(_lib.Op(opcode=_lib.OP_CANCEL, id=check_unsigned(id)))
 
     @classmethod
     def get(cls, id: int) -> "Operation":
         """Like Wheel.get()."""
-        return cls(_lib.Op(opcode=_lib.OP_GET, id=check_u64(id)))
+        return cls(_lib.Op(opcode=_lib.OP_GET, id=check_unsigned(id)))
 
     @property
     def id(self) -> int:
@@ -211,18 +211,6 @@ class Operation:
         return Timeout._of(self._raw, self._raw.expires_ns)
 
 
-def check_unsigned(value: int, bits: int) -> int:
-    """Return the value. Raises ValueError if it does not fit."""
-    if not 0 <= value < 2**bits:
-        raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
-    return value
-
-
-def check_u64(value: int) -> int:
-    """Return the value of an id or a cookie. Raises ValueError if it does not fit."""
-    return check_unsigned(value, 64)
-
-
 def slack_us(slack_ns: int) -> int:
     """Convert slack to whole microseconds, rounded down."""
     return min(check_ns(slack_ns) // 1000, 2**32 - 1)
@@ -233,8 +221,8 @@ def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, cell: b
     deadline = when if isinstance(when, Deadline) else after(when)
     flags = (_lib.F_ABS if deadline.absolute else 0) | (_lib.F_CELL if cell else 0)
     flags |= _lib.F_EXACT if exact else 0
-    op = _lib.Op(opcode=opcode, flags=flags, id=check_u64(id), expires_ns=deadline.expires_ns,
-                 cookie=check_u64(cookie), slack_us=slack_us(slack_ns))
+    op = _lib.Op(opcode=opcode, flags=flags, id=check_unsigned(id), expires_ns=deadline.expires_ns,
+                 cookie=check_unsigned(cookie), slack_us=slack_us(slack_ns))
     if repeat:
         op.interval_ns, op.repeat = repeat.interval_ns, repeat.times
         op.flags |= _lib.F_FIXED_DELAY if repeat.fixed_delay else 0

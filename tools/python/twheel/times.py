@@ -14,6 +14,13 @@ NSEC_PER_SEC = 10**9
 MAX_NS = 2**63 - 1
 
 
+def check_unsigned(value: int, bits: int = 64) -> int:
+    """Return the value, such as an id or a cookie. Raises ValueError if it does not fit."""
+    if not 0 <= value < 2**bits:
+        raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
+    return value
+
+
 def check_ns(ns: int) -> int:
     """Return the time. Raises ValueError if it is out of range."""
     if not 0 <= ns <= MAX_NS:
@@ -53,8 +60,7 @@ class Repeat:
     def __post_init__(self) -> None:
         if not check_ns(self.interval_ns):
             raise ValueError("an interval of 0")
-        if not 0 <= self.times < 2**32:
-            raise ValueError(f"{self.times} times is not within 0 and 2**32 - 1")
+        check_unsigned(self.times, 32)
 
 
 def after(delay: float) -> Deadline:

@@ -19,9 +19,8 @@ from . import _lib, cell as cells
 from ._lib import lib, waiting
 from .cell import Cell
 from .errors import check, open_error
-from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
-                      check_unsigned, slack_us)
-from .times import MAX_NS, NSEC_PER_SEC, Deadline, Repeat, after, seconds
+from .records import Event, Found, Info, Operation, Outcome, Stats, Timeout, slack_us
+from .times import MAX_NS, NSEC_PER_SEC, Deadline, Repeat, after, check_unsigned, seconds
 
 if TYPE_CHECKING:
     from .aio import Timeout as AsyncTimeout
@@ -129,7 +128,7 @@ class Wheel:
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(waiting.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
-                tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
+                tick_ns=check_unsigned(tick_ns), slots=check_unsigned(slots, 32),
                 levels=check_unsigned(levels, 32),
                 max_timeouts=check_unsigned(max_timeouts, 32), slack_us=slack_us(slack_ns)))))
         self._own(context)
@@ -364,7 +363,8 @@ class Wheel:
     def cancel_cookie(self, cookie: int) -> Found:
         """End all timeouts with one cookie. The search visits every timeout."""
         context, raw = self._use(), _lib.CancelAll()
-        check(waiting.twheel_cancel_cookie(context.pointer, check_u64(cookie), ctypes.byref(raw)))
+        check(waiting.twheel_cancel_cookie(context.pointer, check_unsigned(cookie),
+                                           ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def stop(self) -> None:
