@@ -48,12 +48,8 @@ def open_error(result: int, path: str | None) -> OSError:
     return OSError(-result, text, path or "/dev/twheel")
 
 
-def operation_error(result: int) -> OSError | None:
-    """Return the error that the result of an operation stands for, or None."""
-    return None if result >= 0 else _error_of(result)
-
-
-def _error_of(result: int) -> OSError:
+def operation_error(result: int) -> OSError:
+    """Return the error that a negative result of an operation stands for."""
     kind, text = _OPERATION.get(-result) or (OSError, os.strerror(-result))
     return kind(-result, text)
 
@@ -61,5 +57,5 @@ def _error_of(result: int) -> OSError:
 def check_operation(result: int) -> int:
     """Return the result of an operation. Raises an error for a negative errno."""
     if result < 0:
-        raise _error_of(result)
+        raise operation_error(result)
     return result

@@ -197,7 +197,8 @@ class Operation:
     @property
     def error(self) -> OSError | None:
         """Error of the operation, or None."""
-        return operation_error(self._raw.result)
+        result = self._raw.result
+        return operation_error(result) if result < 0 else None
 
     @property
     def outcome(self) -> Outcome:
