@@ -55,18 +55,14 @@ class Exchange:
         After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
         not armed, or that its event was read before.
         """
-        context = self.wheel._use()
+        _mapped = self.wheel._use()
         with self._lock:
-            result = lib.twheel_cell_cancel(self._address) if self._place() else Outcome.IDLE
-        del context
-        return Outcome(result)
+            return Outcome(lib.twheel_cell_cancel(self._address) if self._place() else Outcome.IDLE)
 
     def _cancel_at(self, expires_ns: int) -> bool:
-        context = self.wheel._use()
+        _mapped = self.wheel._use()
         with self._lock:
-            result = self._place() and lib.twheel_cell_cancel_at(self._address, expires_ns) == 0
-        del context
-        return bool(result)
+            return bool(self._place() and not lib.twheel_cell_cancel_at(self._address, expires_ns))
 
     def _place(self) -> int:
         """The address, or 0 if the cell has ended by close() or Wheel.cancel_all(): another one may

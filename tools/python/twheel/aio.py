@@ -124,10 +124,8 @@ class _TrioWatch:
 
     async def wait(self) -> None:
         if self._fd >= 0:
-            try:
+            with contextlib.suppress(self._trio.ClosedResourceError):
                 await self._trio.lowlevel.wait_readable(self._fd)
-            except self._trio.ClosedResourceError:
-                pass
 
     def close(self) -> None:
         try:

@@ -65,18 +65,6 @@ class _Context:
         self.pointer.value = None
 
 
-def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
-    if backend not in _BACKENDS or path is not None and backend == "process":
-        raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
-    context = _Context()
-    result = waiting.twheel_open(None if path is None else os.fsencode(path),
-                             _BACKENDS[backend] | (_lib.INHERIT if inherit else 0),
-                             ctypes.byref(context.pointer))
-    if result < 0:
-        raise open_error(result, path)
-    return context
-
-
 def _patiently(call: Callable[[int], Any], timeout: float | None) -> int:
     """Make the call with the time that is left, and again after a signal."""
     end = None if timeout is None else time.monotonic_ns() + seconds(timeout)
@@ -93,10 +81,6 @@ class Wheel:
     the module, or without permission, it is a wheel in the process, which needs neither.
     Arming a timeout returns its id, which is never 0 and never used again. The event of
     the timeout is read from the same wheel. A cancelled timeout has none.
-
-        with Wheel() as wheel:
-            wheel.arm(0.5, cookie=42)
-            [event] = wheel.read(1)         # event.cookie is 42
 
     Any thread may call any method. Signal handlers of Python run while a method
     blocks; an exception of a handler ends the call. Errors of the device are OSErrors
@@ -124,7 +108,14 @@ class Wheel:
         """
         self._context: _Context | None = None
         self._path = path
-        context = _open(path, backend, inherit)
+        if backend not in _BACKENDS or path is not None and backend == "process":
+            raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
+        context = _Context()
+        result = waiting.twheel_open(None if path is None else os.fsencode(path),
+                                     _BACKENDS[backend] | (_lib.INHERIT if inherit else 0),
+                                     ctypes.byref(context.pointer))
+        if result < 0:
+            raise open_error(result, path)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(waiting.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
