@@ -89,27 +89,15 @@ TEST(timer_that_is_cancelled_or_destroyed_is_not_called)
 
 TEST(timer_may_destroy_itself)
 {
-	struct object {
-		explicit object(twheel::hub &hub, std::unique_ptr<object> &place)
-			: timer(hub, end{&place})
-		{
-		}
-		struct end {
-			std::unique_ptr<object> *place;
-
-			void operator()() const
-			{
-				calls++;
-				place->reset();
-			}
-		};
-		twheel::timer<end> timer;
-	};
+	using timer = twheel::timer<void (*)()>;
+	static std::unique_ptr<timer> one;
 	twheel::hub hub;
-	std::unique_ptr<object> one;
 
-	one = std::make_unique<object>(hub, one);
-	one->timer.arm(0s);
+	one = std::make_unique<timer>(hub, [] {
+		calls++;
+		one.reset();
+	});
+	one->arm(0s);
 	hub.run();
 	CHECK(!one);
 	CHECK_EQ(calls, 1);
@@ -538,9 +526,7 @@ static_assert(gives(double_seconds(__builtin_inf()), most) && gives(float_second
 struct large {
 	std::array<char, 400> bytes;
 
-	void operator()() const
-	{
-	}
+	void operator()() const {}
 };
 
 static_assert(sizeof(twheel::timer<void (*)()>) == 5 * sizeof(void *));
