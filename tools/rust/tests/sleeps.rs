@@ -57,11 +57,11 @@ fn poll(sleep: &mut Sleep, waker: impl Wake + Send + Sync + 'static) -> Poll<()>
     Pin::new(sleep).poll(&mut task::Context::from_waker(&Arc::new(waker).into()))
 }
 
-/// Polls again and again, and lets no task and no driver of the runtime run meanwhile.
-fn poll_until_over(sleep: &mut Sleep) {
+#[track_caller]
+fn wait_until(mut holds: impl FnMut() -> bool) {
     let limit = Instant::now() + PATIENCE;
-    while poll(sleep, rings().0).is_pending() {
-        assert!(Instant::now() < limit, "still pending");
+    while !holds() {
+        assert!(Instant::now() < limit, "it never holds");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -139,7 +139,8 @@ fn manual_clock_ends_what_is_due_and_no_more() {
 fn sleeps_are_on_the_clock_of_the_context() {
     let boottime = Timer::with_setup(&Setup::new().clock(Clock::Boottime)).unwrap();
     let deadline = Instant::now() + SOON;
-    poll_until_over(&mut boottime.sleep(deadline).unwrap());
+    let mut sleep = boottime.sleep(deadline).unwrap();
+    wait_until(|| poll(&mut sleep, rings().0).is_ready());
     assert!(Instant::now() >= deadline);
 
     let setup = Setup::new().clock(Clock::Realtime);
@@ -150,7 +151,7 @@ fn sleeps_are_on_the_clock_of_the_context() {
     assert!(matches!(DelayQueue::new(&realtime).insert(0, SOON), Err(Error::System(_))));
     let deadline = context.now() + SOON;
     let mut sleep = realtime.sleep(deadline).unwrap();
-    poll_until_over(&mut sleep);
+    wait_until(|| poll(&mut sleep, rings().0).is_ready());
     assert!(context.now() >= deadline);
     assert!(matches!(sleep.reset(SOON), Err(Error::System(_))) && sleep.is_elapsed());
 }
@@ -162,11 +163,7 @@ fn sleeps_of_a_burst_are_given_back() {
     let sleeps: Vec<_> = (0..40_000).map(|_| timer.sleep(HOUR).unwrap()).collect();
     assert!((40_000..40_000 + 65).contains(&live()), "{}", live());
     drop(sleeps);
-    let limit = Instant::now() + PATIENCE;
-    while live() > 16_384 {
-        assert!(Instant::now() < limit, "{} places are left", live());
-        thread::sleep(SOON);
-    }
+    wait_until(|| live() <= 16_384);
     assert_eq!(live(), 16_384);
     // Once more, with places that are there.
     drop((0..40_000).map(|_| timer.sleep(HOUR).unwrap()).collect::<Vec<_>>());
@@ -294,14 +291,10 @@ fn sleep_keeps_the_timer_and_the_last_one_ends_it() {
     assert!(poll(&mut sleep, waker).is_pending());
     assert_eq!(woken.recv_timeout(PATIENCE), Ok(()));
     sleep.reset(SOON).unwrap();
-    poll_until_over(&mut sleep);
+    wait_until(|| poll(&mut sleep, rings().0).is_ready());
     assert!(readers() > 0);
     drop(sleep);
-    let limit = Instant::now() + PATIENCE;
-    while readers() > 0 {
-        assert!(Instant::now() < limit, "the reader goes on");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(|| readers() == 0);
 }
 
 /// Sleeps of about a tick are made, moved, polled and dropped while they fire, and by other threads
