@@ -41,26 +41,20 @@ mod own {
     use twheel::sleep::{DelayQueue, Interval, Sleep, Timeout, Timer};
 
     macro_rules! forward {
-        ($($name:ident $(<$future:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty;)*) => {
-            $(pub fn $name $(<$future: super::Future>)? ($($arg: $type),*) -> $output {
-                sure(sure(Timer::open()).$name($($arg),*))
+        ($($name:ident: $of:ident $(<$f:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty;)*) => {
+            $(pub fn $name $(<$f: super::Future>)? ($($arg: $type),*) -> $output {
+                sure(sure(Timer::open()).$of($($arg),*))
             })*
         };
     }
 
     forward! {
-        sleep(duration: Duration) -> Sleep;
-        timeout<F>(duration: Duration, future: F) -> Timeout<F>;
-        interval(period: Duration) -> Interval;
-        interval_at(start: Instant, period: Duration) -> Interval;
-    }
-
-    pub fn sleep_until(deadline: Instant) -> Sleep {
-        sure(sure(Timer::open()).sleep(deadline))
-    }
-
-    pub fn timeout_at<F: super::Future>(deadline: Instant, future: F) -> Timeout<F> {
-        sure(sure(Timer::open()).timeout(deadline, future))
+        sleep: sleep(duration: Duration) -> Sleep;
+        sleep_until: sleep(deadline: Instant) -> Sleep;
+        timeout: timeout<F>(duration: Duration, future: F) -> Timeout<F>;
+        timeout_at: timeout<F>(deadline: Instant, future: F) -> Timeout<F>;
+        interval: interval(period: Duration) -> Interval;
+        interval_at: interval_at(start: Instant, period: Duration) -> Interval;
     }
 
     pub fn queue<T>(capacity: usize) -> DelayQueue<T> {
