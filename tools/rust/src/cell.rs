@@ -159,8 +159,7 @@ impl Word {
     fn kick(&self, context: &Context, time: Time) -> Result<()> {
         let (cell, id, time) = (self.cell.as_ptr(), self.id.as_raw(), time.as_nanos());
         // SAFETY: of raw(); the cell is of that context
-        check(unsafe { sys::twheel_cell_kick(context.raw(), cell, id, time) })?;
-        Ok(())
+        check(unsafe { sys::twheel_cell_kick(context.raw(), cell, id, time) }).map(drop)
     }
 
     #[inline]

@@ -112,9 +112,10 @@ impl Context {
         let name = name.map_err(io::Error::from)?;
         let (name, mut ctx) = (name.as_ref().map_or(ptr::null(), |n| n.as_ptr()), ptr::null_mut());
         // SAFETY: the path ends with a 0
-        check_system(unsafe { sys::twheel_open(name, flags, &mut ctx) })
-            .map_err(|error| Error::of_open(path, error))?;
-        Context::new(ctx, Some(setup), None)
+        match unsafe { sys::twheel_open(name, flags, &mut ctx) } {
+            0 => Context::new(ctx, Some(setup), None),
+            error => Err(Error::of_open(path, -error)),
+        }
     }
 
     fn new(
@@ -179,8 +180,7 @@ impl Context {
     /// [`Error::System`]: `EINVAL` if the clock is not manual; `EOPNOTSUPP` of the device.
     pub fn set_time(&self, time: Time) -> Result<()> {
         // SAFETY: of raw()
-        check_system(unsafe { sys::twheel_set_time(self.raw(), time.as_nanos()) })?;
-        Ok(())
+        check_system(unsafe { sys::twheel_set_time(self.raw(), time.as_nanos()) }).map(drop)
     }
 
     /// The time of a deadline of a cell. Refuses the deadlines that the kernel refuses.
@@ -282,8 +282,8 @@ impl Context {
     pub fn submit(&self, ops: &mut [Op]) -> Result<()> {
         let nr = u32::try_from(ops.len()).unwrap_or(u32::MAX);
         // SAFETY: the array is borrowed until the call returns. If there are more, none is tried.
-        check_system(unsafe { sys::twheel_submit_ops(self.raw(), Op::raw_slice(ops), nr) })?;
-        Ok(())
+        check_system(unsafe { sys::twheel_submit_ops(self.raw(), Op::raw_slice(ops), nr) })
+            .map(drop)
     }
 
     /// Make a cell, which is idle. Its events have the cookie.
@@ -336,8 +336,7 @@ impl Context {
     /// [`Error::System`]: `EBADF` if the context is open for reading only.
     pub fn stop(&self) -> Result<()> {
         // SAFETY: of raw()
-        check_system(unsafe { sys::twheel_stop(self.raw()) })?;
-        Ok(())
+        check_system(unsafe { sys::twheel_stop(self.raw()) }).map(drop)
     }
 
     /// The live timeouts, in no particular order. A timeout that is armed or ends meanwhile may

@@ -38,18 +38,19 @@ pub type Result<T> = result::Result<T, Error>;
 
 impl Error {
     /// The error of an open.
-    pub(crate) fn of_open(path: Option<&Path>, error: io::Error) -> Error {
-        match error.raw_os_error() {
-            Some(libc::EINVAL) if path.is_some() => Error::System(error),
-            Some(
-                libc::ENOENT
-                | libc::ENODEV
-                | libc::ENXIO
-                | libc::EISDIR
-                | libc::EACCES
-                | libc::EPERM
-                | libc::EINVAL,
-            ) => Error::Open { path: path.unwrap_or_else(|| Path::new(DEVICE)).into(), error },
+    pub(crate) fn of_open(path: Option<&Path>, errno: i32) -> Error {
+        let error = io::Error::from_raw_os_error(errno);
+        match errno {
+            libc::EINVAL if path.is_some() => Error::System(error),
+            libc::ENOENT
+            | libc::ENODEV
+            | libc::ENXIO
+            | libc::EISDIR
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EINVAL => {
+                Error::Open { path: path.unwrap_or_else(|| Path::new(DEVICE)).into(), error }
+            }
             _ => Error::System(error),
         }
     }
@@ -72,8 +73,8 @@ pub(crate) fn check(result: i32) -> Result<u32> {
 }
 
 /// The result of another function, whose errors have no names here.
-pub(crate) fn check_system(result: i32) -> io::Result<u32> {
-    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+pub(crate) fn check_system(result: i32) -> Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result).into())
 }
 
 impl fmt::Display for Error {
@@ -139,9 +140,8 @@ mod tests {
             (libc::EMFILE, "", ""),
         ];
         for (errno, start, remedy) in cases {
-            let error = io::Error::from_raw_os_error(errno);
-            let kind = error.kind();
-            let error = Error::of_open(None, error);
+            let kind = io::Error::from_raw_os_error(errno).kind();
+            let error = Error::of_open(None, errno);
             assert_eq!(matches!(error, Error::Open { .. }), !remedy.is_empty());
             let text = error.to_string();
             assert!(text.starts_with(start) && text.contains(remedy), "{text}");

@@ -91,8 +91,7 @@ impl<'a> Timeouts<'a> {
             unsafe { sys::twheel_list_timeouts(self.context.raw(), entries, PAGE as u32, next) };
         self.entries.truncate(found.max(0) as usize);
         self.is_at_end = self.entries.is_empty();
-        check_system(found)?;
-        Ok(())
+        check_system(found).map(drop)
     }
 }
 
