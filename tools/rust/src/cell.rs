@@ -75,7 +75,7 @@ fn outcome(word: u64) -> Outcome {
 
 /// A cell, for a holder that keeps the context and ends it.
 pub(crate) struct Word {
-    id: Id,
+    pub(crate) id: Id,
     cell: NonNull<sys::twheel_cell>,
 }
 
@@ -99,7 +99,7 @@ impl Word {
         // SAFETY: of raw(); the array is borrowed until the call returns
         let tried = unsafe { sys::twheel_submit_ops(context.raw(), first, nr) };
         if tried < 0 {
-            ops.iter_mut().for_each(|op| op.raw_mut().result = tried);
+            ops.iter_mut().for_each(|op| op.raw.result = tried);
         }
         ops.iter().map(|op| Word::find(context, op.id()?)).collect()
     }
@@ -113,10 +113,6 @@ impl Word {
             return Err(error);
         }
         Ok(Word { id, cell: NonNull::new(cell).expect("a cell") })
-    }
-
-    pub(crate) fn id(&self) -> Id {
-        self.id
     }
 
     #[inline]

@@ -268,7 +268,7 @@ impl Context {
     /// As [`Op::outcome`].
     pub fn operate(&self, op: &mut Op) -> Result<Outcome> {
         // SAFETY: of raw()
-        op.raw_mut().result = unsafe { sys::twheel_operate(self.raw(), op.raw_mut()) };
+        op.raw.result = unsafe { sys::twheel_operate(self.raw(), &mut op.raw) };
         op.outcome()
     }
 
@@ -348,18 +348,18 @@ impl Context {
 
     /// Get settings and fill level.
     pub fn info(&self) -> Result<Info> {
-        let mut info = sys::twheel_info::default();
+        let mut raw = sys::twheel_info::default();
         // SAFETY: of raw()
-        check_system(unsafe { sys::twheel_get_info(self.raw(), &mut info) })?;
-        Ok(Info::new(info, self.inner.clock))
+        check_system(unsafe { sys::twheel_get_info(self.raw(), &mut raw) })?;
+        Ok(Info { raw, clock: self.inner.clock })
     }
 
     /// Get statistics.
     pub fn stats(&self) -> Result<Stats> {
-        let mut stats = sys::twheel_stats::default();
+        let mut raw = sys::twheel_stats::default();
         // SAFETY: of raw()
-        check_system(unsafe { sys::twheel_get_stats(self.raw(), &mut stats) })?;
-        Ok(Stats::new(stats))
+        check_system(unsafe { sys::twheel_get_stats(self.raw(), &mut raw) })?;
+        Ok(Stats { raw })
     }
 
     /// Wait until an event can be read, or until none can follow after [`stop`](Context::stop).

@@ -77,7 +77,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Op {
-    raw: sys::twheel_op,
+    pub(crate) raw: sys::twheel_op,
 }
 
 impl Op {
@@ -209,10 +209,6 @@ impl Op {
     /// As [`outcome`](Op::outcome).
     pub fn id(&self) -> Result<Id> {
         self.outcome().map(|_| Id(self.raw.id))
-    }
-
-    pub(crate) fn raw_mut(&mut self) -> &mut sys::twheel_op {
-        &mut self.raw
     }
 
     pub(crate) fn raw_slice(ops: &mut [Op]) -> *mut sys::twheel_op {

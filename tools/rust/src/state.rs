@@ -11,15 +11,11 @@ use crate::time::Clock;
 /// Settings and fill level of a context, from [`Context::info`](crate::Context::info).
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    raw: sys::twheel_info,
-    clock: Clock,
+    pub(crate) raw: sys::twheel_info,
+    pub(crate) clock: Clock,
 }
 
 impl Info {
-    pub(crate) fn new(raw: sys::twheel_info, clock: Clock) -> Info {
-        Info { raw, clock }
-    }
-
     /// The owner of the wheel.
     #[must_use]
     pub fn backend(&self) -> Backend {
@@ -64,14 +60,10 @@ impl Info {
 /// [`Context::stats`](crate::Context::stats).
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
-    raw: sys::twheel_stats,
+    pub(crate) raw: sys::twheel_stats,
 }
 
 impl Stats {
-    pub(crate) fn new(raw: sys::twheel_stats) -> Stats {
-        Stats { raw }
-    }
-
     /// Events by lateness. Number `n` counts events from 2^(n - 1) ns to less than 2^n ns after
     /// the deadline; number 0: on time; the last one: all later events.
     #[must_use]

@@ -351,7 +351,7 @@ impl Core {
     /// Ends places with one call for each batch.
     fn end(&self, places: Vec<Free>) {
         for batch in places.chunks(BATCH) {
-            let ids = batch.iter().map(|free| free.place().alarm.word.id());
+            let ids = batch.iter().map(|free| free.place().alarm.word.id);
             let _ = self.context.submit(&mut ids.map(Op::cancel).collect::<Vec<_>>());
         }
         self.made.fetch_sub(places.len(), SeqCst);
@@ -394,14 +394,10 @@ impl Core {
     fn turn(&self) {
         let mut room = [Event::default(); EVENTS];
         while let Ok(events @ [_, ..]) = self.context.read(&mut room, Some(Duration::ZERO)) {
-            events.iter().for_each(|event| self.handle(event));
-        }
-    }
-
-    fn handle(&self, event: &Event) {
-        match event.cookie() {
-            0 => self.look(),
-            _ => end_sleep(event),
+            events.iter().for_each(|event| match event.cookie() {
+                0 => self.look(),
+                _ => end_sleep(event),
+            });
         }
     }
 }
@@ -449,7 +445,7 @@ impl Free {
 impl Drop for Free {
     fn drop(&mut self) {
         let Bell { word, core } = &self.place().alarm;
-        let _ = core.context.cancel(word.id());
+        let _ = core.context.cancel(word.id);
         // SAFETY: it was a box. No event refers to it, and none will: the cell has ended.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
