@@ -38,9 +38,7 @@
 //!
 //! # Threads
 //!
-//! All types can be sent and shared between threads. Each event goes to exactly one reader. A
-//! clone of a context is another handle of the same one; the last handle closes it, which cancels
-//! its timeouts.
+//! All types can be sent and shared between threads. Each event goes to exactly one reader.
 //!
 //! # Features
 //!

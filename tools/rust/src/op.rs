@@ -108,8 +108,7 @@ impl Op {
         Op::new(sys::TWHEEL_OP_ARM, 0).due(deadline.into(), cookie)
     }
 
-    /// Arm a timeout anew. It replaces all of the earlier arming, including cookie, interval and
-    /// slack. After success no event of the earlier arming is read. Not for cells.
+    /// Arm a timeout anew, as [`Context::modify`](crate::Context::modify).
     #[must_use]
     pub fn modify(id: Id, deadline: impl Into<Deadline>, cookie: u64) -> Op {
         Op::new(sys::TWHEEL_OP_MOD, id.0).due(deadline.into(), cookie)
