@@ -167,11 +167,9 @@ class OfTheWheel(OfAsyncio):
         self.assertEqual(self.wheel.info().live, 0)
 
     async def burst(self, number: int) -> None:
-        scopes = [self.make(HOUR) for _ in range(number)]
-        for scope in scopes:
-            await scope.__aenter__()
-        for scope in scopes:
-            await scope.__aexit__(None, None, None)
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(number):
+                await stack.enter_async_context(self.make(HOUR))
 
     async def test_burst_makes_cells_in_batches_for_later_ones(self) -> None:
         with (mock.patch.object(aio, "BATCH", 16),
@@ -198,13 +196,9 @@ class OfTheWheel(OfAsyncio):
     async def test_burst_that_reaches_the_limit_is_told(self) -> None:
         with mock.patch.object(self.wheel, "_another", lambda: Wheel(max_timeouts=100)):
             self.make(HOUR)
-        scopes = [self.make(HOUR) for _ in range(101)]
-        for scope in scopes[:100]:
-            await scope.__aenter__()
         with self.assertRaises(LimitReached):
-            await scopes[100].__aenter__()
-        for scope in scopes[:100]:
-            await scope.__aexit__(None, None, None)
+            await self.burst(101)
+        await self.burst(100)
 
     async def test_close_leaves_timeouts_to_the_loop_also_in_another_thread(self) -> None:
         for close in CLOSES:
