@@ -215,13 +215,11 @@ class _Timeouts:
 
     def take(self, timeout: "Timeout") -> Cell:
         """Lend a cell to the timeout."""
-        cell = (self._idle or self._late or self._make()).pop()
+        if not self._idle and not self._late:
+            self._idle = cells.create_many(self.wheel, min(len(self._used) + 1, BATCH))
+        cell = (self._idle or self._late).pop()
         self._used[cell.id] = timeout
         return cell
-
-    def _make(self) -> list[Cell]:
-        self._idle = cells.create_many(self.wheel, min(len(self._used) + 1, BATCH))
-        return self._idle
 
     def give(self, cell: Cell) -> None:
         """Take it back."""
