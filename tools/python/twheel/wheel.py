@@ -431,9 +431,9 @@ class Wheel:
     def expirations(self) -> AsyncIterator[Event]:
         """Iterate in asyncio or trio: async for event in wheel.expirations().
 
-        Several tasks may have iterators, and each event goes to one of them. After a cancelled
-        wait the iterator can be used further. It ends when the wheel is stopped or closed. It
-        has one descriptor, from its first use to its last reference.
+        Each task needs an iterator of its own, and each event goes to one of them. A cancelled
+        wait loses no event. The iterator ends when the wheel is stopped or closed. It has one
+        descriptor, from its first use to its last reference.
         """
         from . import aio
         return aio.Events(self, 1, lambda events: events[0])
