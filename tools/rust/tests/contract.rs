@@ -131,17 +131,6 @@ macro_rules! contract {
 }
 
 contract! {
-    sleep_ends_after_its_deadline {
-        let begin = Instant::now();
-        api::sleep(TICK).await;
-        assert!(Instant::now() >= begin + TICK);
-        let mut sleep = Box::pin(api::sleep_until(begin + 3 * TICK));
-        sleep.as_mut().await;
-        assert!(Instant::now() >= begin + 3 * TICK && sleep.is_elapsed());
-        api::sleep_until(begin).await;
-        api::sleep(ZERO).await;
-    }
-
     sleep_is_reset_before_and_after_its_end {
         let (count, waker) = Count::new();
         let mut sleep = Box::pin(api::sleep(Duration::MAX));
