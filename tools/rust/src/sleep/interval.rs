@@ -43,6 +43,7 @@ impl Timer {
     /// # Errors
     ///
     /// As [`interval_at`](Timer::interval_at).
+    #[track_caller]
     pub fn interval(&self, period: Duration) -> Result<Interval> {
         self.interval_at(self.now(), period)
     }
@@ -52,6 +53,7 @@ impl Timer {
     /// # Errors
     ///
     /// As [`Timer::sleep`]. A period of zero panics.
+    #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Result<Interval> {
         assert!(!period.is_zero(), "an interval needs a period");
         Ok(Interval {
