@@ -166,6 +166,15 @@ class OfTheWheel(OfAsyncio):
         self.assertEqual([event.cookie for event in self.wheel.read(10)], [5])
         self.assertEqual(self.wheel.info().live, 0)
 
+    async def test_timeouts_of_one_time_have_one_deadline(self) -> None:
+        when = time.monotonic() + HOUR
+        async with self.make(None) as one, self.make(None) as other:
+            one.reschedule(when)
+            other.reschedule(when)
+            [timeouts] = self.wheel._watches.values()
+            timeouts.wheel.stop()
+            self.assertEqual(len({event.expires_ns for event in timeouts.wheel.read()}), 1)
+
     async def burst(self, number: int) -> None:
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(number):

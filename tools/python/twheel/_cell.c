@@ -155,6 +155,14 @@ static int expires(struct exchange *self, PyObject *when, uint64_t *expires_ns)
 	return !PyErr_Occurred() && pass(self);
 }
 
+static PyObject *arm_ns(struct exchange *self, uint64_t expires_ns)
+{
+	if (!cell(self))
+		return outcome(self, -ENOENT);
+	return outcome(self, twheel_cell_arm((struct twheel_ctx *)(uintptr_t)self->gate->ctx,
+					     cell(self), self->id, expires_ns));
+}
+
 static PyObject *arm(PyObject *object, PyObject *when)
 {
 	struct exchange *self = (struct exchange *)object;
@@ -162,10 +170,17 @@ static PyObject *arm(PyObject *object, PyObject *when)
 
 	if (!pass(self) || !expires(self, when, &expires_ns))
 		return NULL;
-	if (!cell(self))
-		return outcome(self, -ENOENT);
-	return outcome(self, twheel_cell_arm((struct twheel_ctx *)(uintptr_t)self->gate->ctx,
-					     cell(self), self->id, expires_ns));
+	return arm_ns(self, expires_ns);
+}
+
+/* Of seconds on the clock of the wheel, from 0 to LONGEST. */
+static PyObject *arm_at(PyObject *object, PyObject *when)
+{
+	double seconds = PyFloat_AsDouble(when);
+
+	if (PyErr_Occurred() || !pass((struct exchange *)object))
+		return NULL;
+	return arm_ns((struct exchange *)object, round_up(seconds));
 }
 
 static PyObject *cancel(PyObject *object, PyObject *Py_UNUSED(none))
@@ -207,6 +222,7 @@ static PyMemberDef members[] = {
 static PyMethodDef methods[] = {
 	{ "arm", arm, METH_O, "Arm the cell, or move it. Returns its state before." },
 	{ "cancel", cancel, METH_NOARGS, "Cancel the current arming. Returns its state before." },
+	{ "_arm_at", arm_at, METH_O, NULL },
 	{ "_cancel_at", cancel_at, METH_O, NULL },
 	{ "_end", end, METH_NOARGS, NULL },
 	{ 0 }

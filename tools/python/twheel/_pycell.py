@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ._lib import lib
 from .errors import check_operation
 from .records import Outcome
-from .times import Deadline
+from .times import Deadline, at
 
 if TYPE_CHECKING:
     from .wheel import Wheel
@@ -48,6 +48,9 @@ class Exchange:
             return Outcome(check_operation(
                 lib.twheel_cell_arm(context.pointer, self._address, self.id, expires_ns)
                 if self._place() else -errno.ENOENT))
+
+    def _arm_at(self, when: float) -> None:
+        self.arm(at(when))
 
     def cancel(self) -> Outcome:
         """Cancel the current arming without a system call. The cell stays usable.

@@ -41,7 +41,7 @@ QUIET = 10
 """Seconds without use after which an idle cell ends, at the latest after twice as many."""
 
 LONGEST = 9e9
-"""Seconds. A timeout that is farther away never expires."""
+"""Seconds on the clock. A timeout that is due later never expires."""
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
@@ -298,13 +298,13 @@ class Timeout:
         self._scope.reschedule(None if delay is None else self._timeouts.loop.time() + delay)
 
     def _arm(self, cell: Cell) -> None:
-        delay = None if self._when is None else self._when - self._timeouts.now()
+        now = self._timeouts.now()
         if self._timeouts.wheel.closed:
-            self._due_in(delay)
-        elif delay is None or delay >= LONGEST:
+            self._due_in(None if self._when is None else self._when - now)
+        elif self._when is None or self._when >= LONGEST:
             cell.cancel()
-        elif delay > 0:
-            cell.arm(delay)
+        elif self._when > now:
+            cell._arm_at(self._when)        # so equal times are equal deadlines
         else:                       # or not a number
             cell.cancel()
             self._due_in(0)
