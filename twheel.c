@@ -93,8 +93,7 @@
  *
  * Lockless accesses
  *
- *	t->shard	written with release, which pairs with the lock of the new home: its
- *			holder sees the writes under the old one
+ *	t->shard	written with release, and read with acquire under the lock of the home
  *	t->state	twheel_pending() reads it as a hint. twheel_state() reads with
  *			acquire, which pairs with the release in twheel_accept(), the
  *			only write without the lock
@@ -752,7 +751,7 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 static noinline struct twheel_shard *twheel_follow_home(struct twheel_shard *s,
 							const struct twheel_timeout *t)
 {
-	while (s != READ_ONCE(t->shard)) {
+	while (s != smp_load_acquire(&t->shard)) {
 		raw_spin_unlock(&s->lock);
 		s = READ_ONCE(t->shard);
 		raw_spin_lock(&s->lock);
@@ -766,7 +765,7 @@ static __always_inline struct twheel_shard *twheel_lock_home(const struct twheel
 	struct twheel_shard *s = READ_ONCE(t->shard);
 
 	raw_spin_lock_irqsave(&s->lock, *flags);
-	return likely(s == READ_ONCE(t->shard)) ? s : twheel_follow_home(s, t);
+	return likely(s == smp_load_acquire(&t->shard)) ? s : twheel_follow_home(s, t);
 }
 
 /* Lock the home of the timeout until the end of the block: CLASS(twheel_home, home)(t). */
@@ -788,7 +787,7 @@ static noinline struct twheel_shard *twheel_migrate(struct twheel_shard *s,
 	if (s == local || twheel_state(t) == TWHEEL_PENDING || twheel_is_in_turn(s, t))
 		return s;
 	t->flags &= ~TWHEEL_T_TAKEN;
-	/* Pairs with the lock of the new home, which is found through the new value. */
+	/* Pairs with the acquire by who holds the lock of the new home. */
 	smp_store_release(&t->shard, local);
 	return twheel_follow_home(s, t);
 }
@@ -1004,14 +1003,14 @@ unsigned int twheel_mod_list(struct twheel_timeout **timeouts, const u64 *expire
 	struct twheel_timeout *t;
 
 	while (done < nr) {
-		CLASS(twheel_home, home)(timeouts[done]);
+		CLASS(twheel_home, h)(timeouts[done]);
 		first = done;
 		end = done + min_t(unsigned int, nr - done, TWHEEL_BATCH);
-		for (; done < end && !home.s->stopped; done++) {
+		for (; done < end && !h.s->stopped; done++) {
 			t = timeouts[done];
-			if (READ_ONCE(t->shard) != home.s || twheel_state(t) != TWHEEL_PENDING)
+			if (smp_load_acquire(&t->shard) != h.s || twheel_state(t) != TWHEEL_PENDING)
 				break;
-			__twheel_mod(home.s, t, expires_ns[done], 0);
+			__twheel_mod(h.s, t, expires_ns[done], 0);
 		}
 		if (done == first)
 			break;
@@ -1101,7 +1100,7 @@ unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int n
 	while (done < nr) {
 		CLASS(twheel_home, home)(timeouts[done]);
 		end = done + min_t(unsigned int, nr - done, TWHEEL_BATCH);
-		for (; done < end && READ_ONCE(timeouts[done]->shard) == home.s; done++) {
+		for (; done < end && smp_load_acquire(&timeouts[done]->shard) == home.s; done++) {
 			if (__twheel_cancel(home.s, timeouts[done]))
 				cancelled++;
 			else
