@@ -319,16 +319,16 @@ static enum twheel_state twheel_state(const struct twheel_timeout *t)
 
 static const struct debug_obj_descr twheel_debug_descr;
 
-/* If the cancel fails, the timeout was overwritten: drop it from debugobjects. */
+/* Was it overwritten? Then it is not tracked, or the cancel fails: drop it from debugobjects. */
 static bool twheel_fixup(void *addr, enum debug_obj_state state)
 {
-	if (state != ODEBUG_STATE_ACTIVE)
-		return false;
-	if (!twheel_cancel(addr)) {
-		debug_object_deactivate(addr, &twheel_debug_descr);
-		debug_object_free(addr, &twheel_debug_descr);
+	struct twheel_timeout *t = addr;
+
+	if (state == ODEBUG_STATE_ACTIVE && (!(t->flags & TWHEEL_T_TRACKED) || !twheel_cancel(t))) {
+		debug_object_deactivate(t, &twheel_debug_descr);
+		debug_object_free(t, &twheel_debug_descr);
 	}
-	return true;
+	return state == ODEBUG_STATE_ACTIVE;
 }
 
 static const struct debug_obj_descr twheel_debug_descr = {
@@ -337,10 +337,11 @@ static const struct debug_obj_descr twheel_debug_descr = {
 	.fixup_free	= twheel_fixup,
 };
 
-/* Only pending timeouts are tracked, so that freeing an idle one needs no call. */
+/* Only pending ones are tracked: freeing others needs no call. PREEMPT_RT has no memory here. */
 static __always_inline void twheel_set_state(struct twheel_timeout *t, enum twheel_state state)
 {
-	bool track = state == TWHEEL_PENDING && !object_is_on_stack(t);
+	bool track = state == TWHEEL_PENDING && !IS_ENABLED(CONFIG_PREEMPT_RT) &&
+		     !object_is_on_stack(t);
 
 	WRITE_ONCE(t->state, state);
 	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS) || track == !!(t->flags & TWHEEL_T_TRACKED))
