@@ -501,6 +501,24 @@ TEST(command_can_be_left_to_a_worker)
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
 }
 
+/* It would hold the lock of the ring for too long. */
+TEST(long_command_is_left_to_a_worker)
+{
+	static struct twheel_op ops[4097];
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, 0, i);
+	for (int more = 0; more < 2; more++) {
+		prepare_command(fd, ops, ARRAY_SIZE(ops) - 1 + more, 1);
+		ring_submit(&ring);
+		CHECK_EQ(ring_done(&ring), !more);
+		CHECK_EQ(ring_wait(&ring, NULL), ARRAY_SIZE(ops) - 1 + more);
+		CHECK_EQ(count_workers(), more);
+	}
+	CHECK_EQ(info(fd).live, 2 * ARRAY_SIZE(ops) - 1);
+}
+
 int main(int argc, char **argv)
 {
 	ktap_before = open_ring;
