@@ -274,16 +274,19 @@ struct twdev_plan {
 	u32			slack_us;
 };
 
-/* Install @plan, see "Setting up". Returns false if the file has begun. */
-static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
+/* Install @plan, see "Setting up". Fails if the file has begun. */
+static int twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 {
 	struct twheel_cell **cells;
 	u32 nr;
 
-	guard(mutex)(&f->grow);
+	if (mutex_lock_killable(&f->grow))
+		return -EINTR;
 	scoped_guard(twdev_file, f) {
-		if (f->phase != TWDEV_NEW)
-			return false;
+		if (f->phase != TWDEV_NEW) {
+			mutex_unlock(&f->grow);
+			return -EBUSY;
+		}
 		cells = f->cells;
 		nr = twdev_max_cells(f);
 		f->cells = NULL;
@@ -298,7 +301,8 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		twdev_reach(f, TWDEV_BEGUN);
 	}
 	twdev_free_cells(f, cells, nr);
-	return true;
+	mutex_unlock(&f->grow);
+	return 0;
 }
 
 static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *usetup)
@@ -307,6 +311,7 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 	struct twheel_params params;
 	struct twdev_plan plan;
 	bool is_default;
+	int ret;
 
 	if (copy_from_user(&setup, usetup, sizeof(setup)))
 		return -EFAULT;
@@ -325,11 +330,10 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 				  twdev_make_private(f->user, &params, &plan.wheel_bytes);
 	if (IS_ERR(plan.wheel))
 		return PTR_ERR(plan.wheel);
-	if (twdev_set_up(f, &plan))
-		return 0;
-	if (plan.wheel_bytes)
+	ret = twdev_set_up(f, &plan);
+	if (ret && plan.wheel_bytes)
 		twdev_free_private(f->user, plan.wheel, plan.wheel_bytes);
-	return -EBUSY;
+	return ret;
 }
 
 /* Listing */
