@@ -8,7 +8,6 @@
 
 #include <sched.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <linux/capability.h>
 
 #include "device.h"
@@ -99,14 +98,11 @@ static inline int device_open_for(uid_t uid)
 
 /* CLOCK_REALTIME */
 
-/* Set the clock only in the test VM. */
+/* Set the clock only where that does no harm. */
 static inline void skip_outside_test_machine(void)
 {
-	struct utsname name;
-
-	CHECK_EQ(uname(&name), 0);
-	if (strcmp(name.nodename, "twheel"))
-		ktap_skip("not in the test machine");
+	if (!getenv("TWHEEL_TEST_MACHINE"))
+		ktap_skip("no TWHEEL_TEST_MACHINE in the environment");
 }
 
 /* CLOCK_REALTIME minus CLOCK_MONOTONIC, if nobody had set it. */
