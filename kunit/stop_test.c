@@ -149,6 +149,11 @@ static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 	}
 }
 
+static void arm_now(void *t)
+{
+	twheel_arm_after(t, 0);
+}
+
 /* The callback or sink of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
 static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p,
 					 const struct held_kind *kind)
@@ -169,9 +174,8 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 	/* No task and no timer runs on the CPU of a sink that spins: the helper starts here. */
 	helper_start_on(test, &held->stop_call.helper, here, do_stop_beside_callback,
 			&held->stop_call);
-	set_cpus_allowed_ptr(current, cpumask_of(spare_cpu()));
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&(*p)->t, 0));
 	set_cpus_allowed_ptr(current, cpumask_of(here));
+	smp_call_function_single(spare_cpu(), arm_now, &(*p)->t, true);
 	gate_wait_reached(test, &held->gate);
 	wait_until_refused(test, &(*p)[1].t);
 	return held;
