@@ -593,7 +593,6 @@ static void run_process(unsigned int n)
 	usage.process = true;
 	run_system(process, n);
 	run_cells(process, n);
-	usage.process = false;
 }
 
 /* Measurements that come before anything else is allocated and freed. */
@@ -672,8 +671,9 @@ static void run_here(int nr, char **numbers)
 		if (n < FEW || n > VERY_MANY)
 			bad_usage();
 		run_all(n);
-		run_process(n);
 	}
+	for (int i = 0; i < nr; i++)
+		run_process(atoi(numbers[i]));
 	if (!as_json)
 		here_print();
 }
