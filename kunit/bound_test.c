@@ -3,7 +3,7 @@
  * KUnit suite of bounds: how far a cascade delays a due timeout, how often the thread is woken, and
  * how much a search costs.
  *
- *	insmod twheel_bound_kunit.ko many=1000000
+ *	twheel_bound_kunit.many=1000000
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>

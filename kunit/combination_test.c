@@ -39,7 +39,7 @@
  * prints the remaining operations, and the seed. To play one program again, in each
  * geometry:
  *
- *	insmod twheel_combination_kunit.ko seed=SEED steps=1
+ *	twheel_combination_kunit.seed=SEED twheel_combination_kunit.steps=1
  */
 #include <linux/completion.h>
 #include <linux/debug_locks.h>

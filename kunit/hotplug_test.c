@@ -3,7 +3,7 @@
  * KUnit suite that takes CPUs offline under running wheels and brings them back. It needs
  * two CPUs, and is skipped otherwise.
  *
- *	insmod twheel_hotplug_kunit.ko cycles=50
+ *	twheel_hotplug_kunit.cycles=50
  *
  * CPU 0 stays online: the tests run there, and run elsewhere only to arm. No result depends
  * on how long hotplug takes. If a timeout must be pending while a CPU is offline, its

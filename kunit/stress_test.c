@@ -7,7 +7,7 @@
  * that twheel_stop() hands back. In a wheel with a sink, soft interrupts and threads take turns,
  * and each shard fires in the order of ticks.
  *
- *	insmod twheel_stress_kunit.ko seconds=30 stops=1000
+ *	twheel_stress_kunit.seconds=30 twheel_stress_kunit.stops=1000
  *
  * Each thread has timeouts of its own, for operations that require that nobody else arms
  * the timeout. The other timeouts are shared by all threads.
