@@ -274,19 +274,15 @@ struct twdev_plan {
 	u32			slack_us;
 };
 
-/* Install @plan, see "Setting up". Fails if the file has begun. */
+/* Install @plan, see "Setting up". Fails if the file has begun. The caller holds f->grow. */
 static int twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 {
 	struct twheel_cell **cells;
 	u32 nr;
 
-	if (mutex_lock_killable(&f->grow))
-		return -EINTR;
 	scoped_guard(twdev_file, f) {
-		if (f->phase != TWDEV_NEW) {
-			mutex_unlock(&f->grow);
+		if (f->phase != TWDEV_NEW)
 			return -EBUSY;
-		}
 		cells = f->cells;
 		nr = twdev_max_cells(f);
 		f->cells = NULL;
@@ -301,7 +297,6 @@ static int twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		twdev_reach(f, TWDEV_BEGUN);
 	}
 	twdev_free_cells(f, cells, nr);
-	mutex_unlock(&f->grow);
 	return 0;
 }
 
@@ -330,7 +325,11 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 				  twdev_make_private(f->user, &params, &plan.wheel_bytes);
 	if (IS_ERR(plan.wheel))
 		return PTR_ERR(plan.wheel);
-	ret = twdev_set_up(f, &plan);
+	ret = mutex_lock_killable(&f->grow);
+	if (!ret) {
+		ret = twdev_set_up(f, &plan);
+		mutex_unlock(&f->grow);
+	}
 	if (ret && plan.wheel_bytes)
 		twdev_free_private(f->user, plan.wheel, plan.wheel_bytes);
 	return ret;
