@@ -560,12 +560,18 @@ static void report_limit(const char *name, unsigned int n, const char *reason)
 	fprintf(stderr, "%s with %u timeouts: %s\n", name, n, reason);
 }
 
+/* Is it asked for, and possible where the program runs? */
+static bool runs(const struct system *s, unsigned int n)
+{
+	return wants_system(s->name) && (!is_here || here_allows(s->name, n));
+}
+
 static void run_all(unsigned int n)
 {
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
 		const struct system *s = &systems[i];
 
-		if (s == process || !wants_system(s->name) || (is_here && !here_allows(s->name, n)))
+		if (s == process || !runs(s, n))
 			continue;
 		if (!s->max || n <= s->max)
 			run_system(s, n);
@@ -588,7 +594,7 @@ static void run_all(unsigned int n)
 /* After all others: it starts a thread, and with two the kernel is slower to find a call's file. */
 static void run_process(unsigned int n)
 {
-	if (!wants_system(process->name) || (is_here && !here_allows(process->name, n)))
+	if (!runs(process, n))
 		return;
 	usage.process = true;
 	run_system(process, n);
