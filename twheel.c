@@ -788,7 +788,7 @@ static noinline struct twheel_shard *twheel_migrate(struct twheel_shard *s,
 	if (s == local || twheel_state(t) == TWHEEL_PENDING || twheel_is_in_turn(s, t))
 		return s;
 	t->flags &= ~TWHEEL_T_TAKEN;
-	/* Pairs with the acquire by who holds the lock of the new home. */
+	/* Pairs with the acquire by the holder of the new home's lock. */
 	smp_store_release(&t->shard, local);
 	return twheel_follow_home(s, t);
 }

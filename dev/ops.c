@@ -644,7 +644,7 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (nr > INT_MAX || READ_ONCE(submit->flags) ||
 	    READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
 		return -EINVAL;
-	/* Who waits for that lock cannot be killed. A worker of the ring does not hold it. */
+	/* A task that waits for that lock cannot be killed. A worker does not hold it. */
 	if (nr > TWDEV_URING_INLINE && issue_flags & IO_URING_F_NONBLOCK)
 		return -EAGAIN;
 	done = twdev_submit_ops(file->private_data, u64_to_user_ptr(READ_ONCE(submit->ops)), nr);
