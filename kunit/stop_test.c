@@ -98,12 +98,14 @@ NAMED_PARAM(held_kind, held_kinds);
 /**
  * struct held_stop - a stop that waits for a callback
  * @gate: where the callback spins
+ * @armer: arms its timeout
  * @stop_call: the stop
  * @kind: what the callback does
  * @ret: result of that
  */
 struct held_stop {
 	struct gate	gate;
+	struct helper	armer;
 	struct stop_call	stop_call;
 	const struct held_kind	*kind;
 	int		ret;
@@ -134,7 +136,10 @@ static struct fixture *create_running_wheel(struct kunit *test, bool sink)
 	return test->priv;
 }
 
-/* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */
+/*
+ * Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. Do not sleep:
+ * on PREEMPT_RT, a stop that waits for a sink blocks soft interrupts here, which run timers.
+ */
 static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 {
 	unsigned long end = jiffies + MAX_WAIT;
@@ -145,7 +150,7 @@ static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 			KUNIT_FAIL(test, "twheel_arm() is never refused");
 			return;
 		}
-		msleep(20);
+		cond_resched();
 	}
 }
 
@@ -175,7 +180,8 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 	helper_start_on(test, &held->stop_call.helper, here, do_stop_beside_callback,
 			&held->stop_call);
 	set_cpus_allowed_ptr(current, cpumask_of(here));
-	smp_call_function_single(spare_cpu(), arm_now, &(*p)->t, true);
+	/* By a thread there: an hrtimer that an idle CPU sets may fire on this one. */
+	helper_start_on(test, &held->armer, spare_cpu(), arm_now, &(*p)->t);
 	gate_wait_reached(test, &held->gate);
 	wait_until_refused(test, &(*p)[1].t);
 	return held;
@@ -185,6 +191,7 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 static void end_held_stop(struct kunit *test, struct held_stop *held)
 {
 	complete_all(&held->gate.open);
+	helper_finish(test, &held->armer);
 	helper_finish(test, &held->stop_call.helper);
 	KUNIT_EXPECT_EQ(test, 0U, held->stop_call.early);
 	KUNIT_EXPECT_EQ(test, 0, held->stop_call.left_running);
