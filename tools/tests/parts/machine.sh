@@ -31,7 +31,6 @@ faults()
 kunit()
 {
 	status=0
-	[ ! -e /add/kunit.ko ] || insmod /add/kunit.ko enable=1
 	while read -r name parameters; do
 		echo "twheel-vm: suite $name" >/dev/kmsg
 		# shellcheck disable=SC2086 # several words
