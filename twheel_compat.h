@@ -144,6 +144,15 @@ static inline void twheel_unregister_threads(struct smp_hotplug_thread *threads)
 #endif
 struct io_uring_cmd;
 
+/* Linux 6.1: an SQE has flags for its command. */
+#ifdef IORING_URING_CMD_MASK
+#define twheel_uring_flags(ioucmd)	((ioucmd)->flags & IORING_URING_CMD_MASK)
+#elif defined(IORING_URING_CMD_FIXED)
+#define twheel_uring_flags(ioucmd)	((ioucmd)->flags)
+#else
+#define twheel_uring_flags(ioucmd)	0
+#endif
+
 /*
  * Linux 6.18: io_uring_cmd_done() has no second result; io_uring_cmd_done32() does.
  * Linux 6.3 and stable updates: it has flags.

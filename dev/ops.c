@@ -639,9 +639,9 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EOPNOTSUPP;
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	/* The result in the CQE is a signed int. */
+	/* The result in the CQE is a signed int, and there is one. No buffer is registered. */
 	nr = READ_ONCE(submit->nr);
-	if (nr > INT_MAX || READ_ONCE(submit->flags) ||
+	if (nr > INT_MAX || READ_ONCE(submit->flags) || twheel_uring_flags(cmd) ||
 	    READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
 		return -EINVAL;
 	/* A task that waits for that lock cannot be killed. A worker does not hold it. */

@@ -279,8 +279,8 @@ struct twheel_submit {
  *
  * These are the 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
  * TWHEEL_URING_SUBMIT. The result in the CQE is the number of operations tried, or a negative
- * errno. A worker thread of the ring carries out more than 4,096 operations, so a command with
- * fewer may overtake it.
+ * errno. A worker thread of the ring carries out a command of more than 4,096 operations, so a
+ * shorter one may overtake it. The other fields of the SQE are 0.
  */
 struct twheel_uring_submit {
 	__u64	ops;

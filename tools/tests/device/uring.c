@@ -4,6 +4,8 @@
  * waits without a thread. SUBMIT as a command does not wait for events.
  */
 #define KTAP_NO_MAIN
+#include <sys/uio.h>
+
 #include "memory.h"
 #include "ring.h"
 
@@ -391,6 +393,20 @@ TEST(command_with_a_bad_field_is_einval)
 		ring_submit(&ring);
 		CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
 	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* Nobody must get used to a flag of the ring that has no effect. */
+TEST(command_with_a_registered_buffer_is_einval)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	struct iovec buffer = { &op, sizeof(op) };
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, &buffer, 1), 0);
+	prepare_command(fd, &op, 1, 1)->rw_flags = 1;	/* IORING_URING_CMD_FIXED */
+	ring_submit(&ring);
+	CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
 	CHECK_EQ(info(fd).live, 0);
 }
 
