@@ -444,7 +444,7 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "slack_us:\t%u\n", info.slack_us);
 	seq_printf(m, "live:\t%u\n", info.live);
 	seq_printf(m, "ready:\t%u\n", info.ready);
-	seq_printf(m, "cells:\t%u\n", READ_ONCE(f->nr_cells));
+	seq_printf(m, "live_cells:\t%u\n", READ_ONCE(f->nr_cells));
 }
 
 static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void __user *argp)

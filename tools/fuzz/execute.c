@@ -562,7 +562,7 @@ static void check_fdinfo(struct descriptor *d)
 	file = fopen(name, "re");
 	EXPECT(file, "fdinfo: error %d", errno);
 	while (fgets(line, sizeof(line), file))
-		found += sscanf(line, "cells: %u", &cells) == 1;
+		found += sscanf(line, "live_cells: %u", &cells) == 1;
 	fclose(file);
 	log_call("fdinfo: %u cells", cells);
 	EXPECT(found == 1, "fdinfo: %u lines about cells", found);

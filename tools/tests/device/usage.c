@@ -314,7 +314,7 @@ static void check_fdinfo(int fd, __u64 cells)
 		{ "\nmax_timeouts:\t", i.max_timeouts },
 		{ "\nlive:\t", i.live },
 		{ "\nready:\t", i.ready },
-		{ "\ncells:\t", cells },
+		{ "\nlive_cells:\t", cells },
 	};
 	char name[16], text[512], *line;
 
