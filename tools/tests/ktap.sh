@@ -24,6 +24,16 @@ check()
 	echo "ok $ktap_number $ktap_name"
 }
 
+# eventually COMMAND...: wait until it succeeds, for twenty seconds.
+eventually()
+{
+	for _ in $(seq 200); do
+		"$@" >/dev/null && return
+		sleep 0.1
+	done
+	"$@"
+}
+
 # run_checks NAME...
 run_checks()
 {

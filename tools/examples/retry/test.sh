@@ -20,16 +20,6 @@ is()
 	[ "$(count "$1")" = "$2" ] || { cat /sys/kernel/debug/twheel_retry; return 1; }
 }
 
-# eventually COMMAND...: wait until it succeeds.
-eventually()
-{
-	for _ in $(seq 400); do
-		"$@" >/dev/null && return
-		sleep 0.05
-	done
-	"$@"
-}
-
 jobs_succeed_after_the_last_failure()
 {
 	$load jobs=1000 failures=4 attempts=5 delay_ms=50 && eventually is succeeded 1000 &&

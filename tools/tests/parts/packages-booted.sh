@@ -31,16 +31,6 @@ loaded()
 	[ -d /sys/module/twheel_dev ]
 }
 
-# eventually COMMAND...
-eventually()
-{
-	for _ in $(seq 100); do
-		"$@" >/dev/null && return
-		sleep 0.1
-	done
-	"$@"
-}
-
 module_is_loaded_at_boot()
 {
 	there /lib/systemd/systemd-udevd --daemon && ! loaded &&
