@@ -9,9 +9,7 @@
 . /ktap.sh
 tracing=/sys/kernel/debug/tracing
 table=$(echo /sys/kernel/debug/twheel/dev.*)
-work=$(mktemp -d)
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit
+cd /tmp || exit
 PATH=$PATH:/add
 
 # Task names come from tracepoints of the scheduler, which must stay off here. Enabling them
@@ -63,8 +61,6 @@ events()
 {
 	grep -c "twheel_$1:.* wheel=dev " "$2"
 }
-
-# The table
 
 table_counts_a_known_load()
 {
