@@ -16,7 +16,6 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/twheel
 cached()
 {
 	local dir=$cache/$1
-	shift
 
 	echo "$dir"
 	[ -e "$dir/.complete" ] && return
@@ -27,6 +26,6 @@ cached()
 		rm -rf "$dir"
 		mkdir -p "$dir"
 		# The caller may have switched off that a shell ends at an error.
-		cd "$dir" && "$@" 9>&- >&2 && touch .complete
+		cd "$dir" && "${@:2}" 9>&- >&2 && touch .complete
 	) 9>"$dir.lock"
 }
