@@ -67,9 +67,6 @@
 #define TWDEV_GROUP		32
 #define TWDEV_SMALL_GROUP	8
 
-/* Operations of an io_uring command that are carried out under the lock of the ring */
-#define TWDEV_URING_INLINE	4096
-
 /**
  * struct twdev_gathered - timeouts of successive operations for one call of the engine
  * @now_ns: the time, read once in a hold of the lock; 0: not read yet
@@ -639,14 +636,12 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EOPNOTSUPP;
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	/* The result in the CQE is a signed int, and there is one. No buffer is registered. */
+	/* Limited, because the ring is locked: a task that waits for that cannot be killed. */
 	nr = READ_ONCE(submit->nr);
-	if (nr > INT_MAX || READ_ONCE(submit->flags) || twheel_uring_flags(cmd) ||
-	    READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
+	if (nr > TWHEEL_URING_MAX_OPS || READ_ONCE(submit->flags) ||
+	    READ_ONCE(submit->op_size) != sizeof(struct twheel_op) ||
+	    twheel_uring_flags(cmd))
 		return -EINVAL;
-	/* A task that waits for that lock cannot be killed. A worker does not hold it. */
-	if (nr > TWDEV_URING_INLINE && issue_flags & IO_URING_F_NONBLOCK)
-		return -EAGAIN;
 	done = twdev_submit_ops(file->private_data, u64_to_user_ptr(READ_ONCE(submit->ops)), nr);
 	if (nr && !done)
 		return -EFAULT;

@@ -270,17 +270,18 @@ struct twheel_submit {
 	__u32	op_size;
 };
 
+#define TWHEEL_URING_MAX_OPS	1024U	/* operations in a command of an io_uring */
+
 /**
  * struct twheel_uring_submit - argument of TWHEEL_URING_SUBMIT, the command of an io_uring
  * @ops: address of an array of struct twheel_op, which must stay until the command completes
- * @nr: number of operations in the array, at most INT_MAX
+ * @nr: number of operations in the array, at most TWHEEL_URING_MAX_OPS
  * @op_size: sizeof(struct twheel_op)
  * @flags: 0
  *
  * These are the 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
  * TWHEEL_URING_SUBMIT. The result in the CQE is the number of operations tried, or a negative
- * errno. A worker thread of the ring carries out a command of more than 4,096 operations, so a
- * shorter one may overtake it. The other fields of the SQE are 0.
+ * errno. The other fields of the SQE are 0.
  */
 struct twheel_uring_submit {
 	__u64	ops;
