@@ -131,7 +131,7 @@ def bytes_of_each(make: Callable[[float], Any]) -> int:
 def main() -> None:
     pending = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with Wheel(backend="process") as wheel:
-        print("| us to arm and cancel, as many at once |",
+        print("| us to arm and cancel, this many at once |",
               *(f"{number:,} |" for number in WAVES), "bytes of each |")
         print("|---" + "|--:" * len(WAVES) + "|--:|")
         makers = (("Wheel", wheel.timeout), ("asyncio", asyncio.timeout))
