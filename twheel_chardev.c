@@ -149,7 +149,7 @@ static_assert(sizeof(struct twheel_op) == 56);
 static_assert(sizeof(struct twheel_cell) == 16);
 static_assert(sizeof(struct twheel_event) == 48);
 static_assert(sizeof(struct twheel_submit) == 24);
-static_assert(sizeof(struct twheel_info) == 128);
+static_assert(sizeof(struct twheel_info) == 192);
 static_assert(sizeof(struct twheel_setup) == 56);
 static_assert(sizeof(struct twheel_cancel_all) == 40);
 static_assert(sizeof(struct twheel_list) == 48);

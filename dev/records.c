@@ -270,9 +270,9 @@ void twdev_user_info(const struct twdev_user *user, struct twheel_info *info)
 	info->max_user_timeouts = READ_ONCE(max_user_timeouts);
 	info->wheel_bytes = atomic_long_read(&user->wheel_bytes);
 	info->max_wheel_bytes = READ_ONCE(max_wheel_bytes);
-	info->user_refused = atomic_long_read(&user->refused[TWDEV_USER_TIMEOUTS]);
-	info->all_refused = atomic_long_read(&user->refused[TWDEV_ALL_TIMEOUTS]);
-	info->wheel_refused = atomic_long_read(&user->refused[TWDEV_WHEEL_BYTES]);
+	info->user_refused = (unsigned long)atomic_long_read(&user->refused[TWDEV_USER_TIMEOUTS]);
+	info->all_refused = (unsigned long)atomic_long_read(&user->refused[TWDEV_ALL_TIMEOUTS]);
+	info->wheel_refused = (unsigned long)atomic_long_read(&user->refused[TWDEV_WHEEL_BYTES]);
 }
 
 static ssize_t version_show(struct device *dev, struct device_attribute *attr, char *buf)

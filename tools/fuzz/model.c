@@ -460,7 +460,8 @@ static int setup_valid(const struct twheel_setup *setup)
 	    setup->clock != CLOCK_REALTIME)
 		return 0;
 	return setup->tick_ns <= 86400000000000ULL && setup->slots != 1 &&
-	       setup->slots <= 65536 && setup->max_timeouts <= 1U << 28;
+	       setup->slots <= 65536 && setup->levels <= 64 &&
+	       setup->max_timeouts <= 1U << 28;
 }
 
 /* One if it asks for one, otherwise as many as the clock needs: 6 bits for each but the first. */
@@ -580,7 +581,8 @@ static void expect_usage(struct file *f, const struct twheel_info *info)
 	       info->all_refused == initial_info->all_refused &&
 	       info->wheel_refused == initial_info->wheel_refused,
 	       "INFO: refused at a user's limit");
-	EXPECT(!info->reserved[0] && !info->reserved[1], "INFO: reserved");
+	EXPECT(!memcmp(info->reserved, (const __u64 [10]) { 0 }, sizeof(info->reserved)),
+	       "INFO: reserved");
 }
 
 void model_info(struct file *f, const struct twheel_info *info, struct time_range when)

@@ -285,8 +285,8 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  * twheel_get() - get the state of a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: expires_ns is the time left (0: the event is unread, UINT64_MAX: an idle
- *	cell); repeat is the number of deadlines not read yet; cookie and interval_ns
+ * @op: out: expires_ns is the time left, at least 1 (0: the event is unread, UINT64_MAX:
+ *	an idle cell); repeat is the number of deadlines not read yet; cookie and interval_ns
  *
  * Context: any thread, does not block.
  *

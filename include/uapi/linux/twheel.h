@@ -24,10 +24,11 @@
  *
  * The structures are the same for 32-bit and 64-bit programs, and never change their size: a
  * longer one has a new name and number. An unknown opcode or flag, and a reserved field that is
- * not 0, fail with EINVAL; an unknown command fails with ENOTTY. On output reserved fields are 0
- * today; ignore them, and flags that you do not know. A counter or limit of INFO or STATS that
- * a module does not have is 0. New states and outcomes only come with a new flag or operation. The
- * kernel never uses bit 31 of the flags of INFO and SETUP, which belongs to libraries.
+ * not 0, fail with EINVAL; an unknown command fails with ENOTTY. Reserved fields of INFO, STATS and
+ * events are 0 today; ignore them, and flags that you do not know. Those of other structures are
+ * not changed. A counter or limit of INFO or STATS that a module does not have is 0. New states and
+ * outcomes only come with a new flag or operation. The kernel never uses bit 31 of the flags of
+ * INFO and SETUP, which belongs to libraries.
  */
 #ifndef _UAPI_LINUX_TWHEEL_H
 #define _UAPI_LINUX_TWHEEL_H
@@ -98,7 +99,8 @@ struct twheel_cell {
  * @expires_ns: ARM, MOD: the deadline, at most INT64_MAX. With TWHEEL_F_ABS absolute on the
  *	clock of the context, otherwise from now. CLOCK_REALTIME requires TWHEEL_F_ABS. With
  *	TWHEEL_F_CELL, ~0 makes the cell idle. GET, out: time left until the deadline, for a
- *	cell until the deadline in its word; 0: the event is unread; ~0: an idle cell
+ *	cell until the deadline in its word, but at least 1; 0: the event is unread; ~0: an
+ *	idle cell
  * @interval_ns: ARM, MOD: from one deadline to the next, at most INT64_MAX; 0: one-shot.
  *	GET, out: the same
  * @cookie: ARM, MOD: returned in the event. GET, out: the same
@@ -215,7 +217,7 @@ struct twheel_info {
 	__u64	user_refused;
 	__u64	all_refused;
 	__u64	wheel_refused;
-	__u64	reserved[2];
+	__u64	reserved[10];
 };
 
 /* struct twheel_setup, flags */
@@ -227,8 +229,8 @@ struct twheel_info {
  * @clock: with TWHEEL_SETUP_CLOCK a clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or
  *	CLOCK_REALTIME. Otherwise 0, and the clock is CLOCK_MONOTONIC
  * @slots: number of slots of the first level, rounded up to a power of two; 0: the default
- * @levels: 1: a hashed wheel, which needs CAP_SYS_RESOURCE. Any other value: a hierarchy with as
- *	many levels as all times need
+ * @levels: 1: a hashed wheel, which needs CAP_SYS_RESOURCE. Any other value, at most 64: a
+ *	hierarchy with as many levels as all times need
  * @max_timeouts: limit of live timeouts; 0: the default
  * @flags: TWHEEL_SETUP_*
  * @slack_us: default slack of timeouts, in microseconds
@@ -323,7 +325,7 @@ struct twheel_cancel_all {
  * struct twheel_list_entry - one timeout in the output of TWHEEL_IOC_LIST
  * @id: the timeout
  * @cookie: the cookie of the last ARM or MOD
- * @remaining_ns: time left until the deadline; 0: the event is unread; ~0: an idle cell
+ * @remaining_ns: time left until the deadline, at least 1; 0: the event is unread; ~0: an idle cell
  * @interval_ns: from one deadline to the next; 0: one-shot
  * @repeat: number of deadlines not read yet; 0: no end, or no interval
  * @slack_us: the slack in microseconds; the slack of the context if ARM or MOD named none
@@ -347,8 +349,8 @@ struct twheel_list_entry {
  * @nr: capacity of the array, at least 1
  * @done: out: number of entries written; 0: the end. It can be less than @nr before the end. EFAULT
  *	if the first entry cannot be written
- * @next: position of the list: 0 for the first call, then as the previous call returned it. The
- *	low half of an id is the position of its timeout
+ * @next: position of the list: 0 for the first call, then as the previous call returned it, even
+ *	if that failed. The low half of an id is the position of its timeout
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
  * @reserved0: 0

@@ -54,7 +54,7 @@ class Info(ctypes.Structure):
                 *u32("clock", "slots", "levels", "max_timeouts", "live", "ready", "flags",
                      "slack_us", "setup_flags", "cells", "user_timeouts", "max_user_timeouts"),
                 *u64("wheel_bytes", "max_wheel_bytes", "refused", "user_refused", "all_refused",
-                     "wheel_refused"), ("reserved", c_uint64 * 2)]
+                     "wheel_refused"), ("reserved", c_uint64 * 10)]
 
 
 class Setup(ctypes.Structure):

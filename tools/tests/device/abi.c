@@ -26,7 +26,7 @@ static_assert(SIZE(op, 56) && AT(op, opcode, 0) && AT(op, flags, 4) && AT(op, id
 static_assert(SIZE(event, 48) && AT(event, id, 0) && AT(event, cookie, 8) &&
 	      AT(event, expires_ns, 16) && AT(event, fired_ns, 24) && AT(event, count, 32) &&
 	      AT(event, flags, 40) && AT(event, reserved, 44), "twheel_event");
-static_assert(SIZE(info, 128) && AT(info, opcodes, 0) && AT(info, op_flags, 4) &&
+static_assert(SIZE(info, 192) && AT(info, opcodes, 0) && AT(info, op_flags, 4) &&
 	      AT(info, tick_ns, 8) && AT(info, clock, 16) && AT(info, slots, 20) &&
 	      AT(info, levels, 24) && AT(info, max_timeouts, 28) && AT(info, live, 32) &&
 	      AT(info, ready, 36) && AT(info, flags, 40) && AT(info, slack_us, 44) &&
@@ -65,7 +65,7 @@ static_assert(SIZE(cell, 16) && __alignof__(struct twheel_cell) == 8 && AT(cell,
 	      AT(cell, look, 8), "twheel_cell");
 
 /* The published numbers. */
-static_assert(TWHEEL_IOC_INFO == 0x8080f700 && TWHEEL_IOC_SETUP == 0x4038f701 &&
+static_assert(TWHEEL_IOC_INFO == 0x80c0f700 && TWHEEL_IOC_SETUP == 0x4038f701 &&
 	      TWHEEL_IOC_OP == 0xc038f702 && TWHEEL_IOC_SUBMIT == 0xc018f703 &&
 	      TWHEEL_IOC_CANCEL_ALL == 0xc028f704 && TWHEEL_IOC_STOP == 0xf705 &&
 	      TWHEEL_IOC_LIST == 0xc030f706 && TWHEEL_IOC_STATS == 0x81d0f707 &&
@@ -104,7 +104,7 @@ TEST(other_command_is_enotty)
 		COMMAND(_IOWR, 0xff, struct twheel_info), 0, ~0U,
 		TCGETS, _IOR(TWHEEL_IOC_MAGIC + 1, 0x00, struct twheel_info),
 		/* another size */
-		COMMAND(_IOR, 0x00, char[80]), COMMAND(_IOW, 0x01, char[64]),
+		COMMAND(_IOR, 0x00, char[128]), COMMAND(_IOW, 0x01, char[64]),
 		COMMAND(_IOWR, 0x02, char[48]), COMMAND(_IOWR, 0x02, char[64]),
 		COMMAND(_IOWR, 0x03, char[32]), COMMAND(_IOWR, 0x04, char[32]),
 		COMMAND(_IOW, 0x05, char[8]), COMMAND(_IOWR, 0x06, char[56]),

@@ -98,7 +98,7 @@ records! {
         user_refused: u64,
         all_refused: u64,
         wheel_refused: u64,
-        reserved: [u64; 2],
+        reserved: [u64; 10],
     }
 
     twheel_setup {

@@ -22,7 +22,7 @@ import java.nio.ByteBuffer;
 public record Info(Clock clock, long tickNs, long slackNs, long maxTimeouts, long live, long ready,
 		   long cells, boolean isProcess, boolean isStopped, long userTimeouts,
 		   long maxUserTimeouts, long refused) {
-	static final int SIZE = 128;
+	static final int SIZE = 192;
 
 	private static final int STOPPED = 1 << 1;
 	private static final int PROCESS = 1 << 31;
