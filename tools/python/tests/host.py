@@ -2,6 +2,7 @@
 """Tests that need no device."""
 
 import ctypes
+import inspect
 import os
 import re
 import subprocess
@@ -12,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
-from twheel import (Operation, Outcome, Wheel, _lib, after, after_ns, at_ns, every, every_ns,
-                    seconds)
+from twheel import (Cell, Operation, Outcome, Wheel, _lib, _pycell, after, after_ns, at_ns, every,
+                    every_ns, seconds)
 
 TOOLS = Path(__file__).parents[2]
 
@@ -70,6 +71,13 @@ class Layout(unittest.TestCase):
         version = re.search(r"^LIB_VERSION := (\d+)", makefile, re.M)
         assert version
         self.assertEqual(_lib.SONAME, f"libtwheel.so.{version[1]}")
+
+    def test_extension_has_the_docstrings_of_the_other_cells(self) -> None:
+        for ours, theirs in ((Cell.arm, _pycell.Exchange.arm),
+                             (Cell.cancel, _pycell.Exchange.cancel)):
+            self.assertEqual(inspect.getdoc(ours), inspect.getdoc(theirs))
+            self.assertEqual(list(inspect.signature(ours).parameters),
+                             list(inspect.signature(theirs).parameters))
 
 
 class Times(unittest.TestCase):
