@@ -48,8 +48,6 @@
 /* The flags of an operation that its timeout keeps. */
 #define TWC_KEPT_FLAGS		(TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL)
 
-/* Times */
-
 /* @ns + @base, where @base may be a negative offset. Clamps the sum to 0 and TWC_MAX_NS. */
 static __always_inline __u64 twc_add_ns(__u64 ns, __u64 base)
 {
