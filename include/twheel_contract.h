@@ -35,7 +35,6 @@
 #define TWC_MAX_NS		(~0ULL >> 1)
 #define TWC_MAX_TICK_NS		(86400ULL * 1000000000ULL)
 #define TWC_MAX_SLOTS		65536U
-#define TWC_MAX_LEVELS		64U
 #define TWC_MAX_TIMEOUTS	(1U << 28)
 
 /* cell.look: there is no look until a call */
@@ -163,8 +162,7 @@ static inline int twc_check_setup(const struct twheel_setup *setup, __u32 flags)
 	if (setup->flags & ~flags || setup->reserved[0] | setup->reserved[1] | setup->reserved[2])
 		return -EINVAL;
 	if (setup->tick_ns > TWC_MAX_TICK_NS || setup->slots == 1 ||
-	    setup->slots > TWC_MAX_SLOTS || setup->levels > TWC_MAX_LEVELS ||
-	    setup->max_timeouts > TWC_MAX_TIMEOUTS)
+	    setup->slots > TWC_MAX_SLOTS || setup->max_timeouts > TWC_MAX_TIMEOUTS)
 		return -EINVAL;
 	return twc_setup_clock(setup) < 0 ? -EINVAL : 0;
 }

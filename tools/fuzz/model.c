@@ -460,8 +460,7 @@ static int setup_valid(const struct twheel_setup *setup)
 	    setup->clock != CLOCK_REALTIME)
 		return 0;
 	return setup->tick_ns <= 86400000000000ULL && setup->slots != 1 &&
-	       setup->slots <= 65536 && setup->levels <= 64 &&
-	       setup->max_timeouts <= 1U << 28;
+	       setup->slots <= 65536 && setup->max_timeouts <= 1U << 28;
 }
 
 /* One if it asks for one, otherwise as many as the clock needs: 6 bits for each but the first. */

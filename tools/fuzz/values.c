@@ -185,7 +185,7 @@ struct twheel_setup step_to_setup(const struct step *step)
 	static const uint64_t ticks[] = { 0, 0, 0, 100 * US, 1000 * US, 200000, 1 << 20, 1,
 					  86400 * S, 86400 * S + 1, UINT64_MAX };
 	static const uint32_t slots[] = { 0, 0, 0, 2, 16, 64, 50, 256, 1, 65537 };
-	static const uint32_t levels[] = { 0, 0, 0, 1, 2, 12, 64, UINT32_MAX };
+	static const uint32_t levels[] = { 0, 0, 0, 1, 2, 12, UINT32_MAX };
 	static const uint32_t limits[] = { 0, 0, 1, 2, 5, 40, 700, 1U << 28, UINT32_MAX };
 	static const uint32_t slacks[] = { 0, 0, 0, 0, 1, 700, 5000, UINT32_MAX };
 	struct twheel_setup setup = {

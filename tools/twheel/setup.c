@@ -36,7 +36,7 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 		setup->slots = cli_number(optarg, "--slots", 2, 65536);
 		break;
 	case 'l':
-		setup->levels = cli_number(optarg, "--levels", 1, 64);
+		setup->levels = cli_number(optarg, "--levels", 1, UINT32_MAX);
 		break;
 	case 'S':
 		setup->slack_us = slack_us(cli_duration(optarg, "--slack"));
@@ -111,7 +111,7 @@ const struct command setup_command = {
 		"  --tick DURATION   length of a tick\n"
 		"  --slots N         slots of the first level, 2 to 65536, rounded up to a power\n"
 		"                    of two\n"
-		"  --levels N        1: a hashed wheel, for CAP_SYS_RESOURCE; 2 to 64: a\n"
+		"  --levels N        1: a hashed wheel, for CAP_SYS_RESOURCE; any other number: a\n"
 		"                    hierarchy of levels without a limit in time\n"
 		"  --slack DURATION  default slack: a timeout may fire that much later, to\n"
 		"                    share the wakeup of others\n"

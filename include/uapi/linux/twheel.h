@@ -229,8 +229,8 @@ struct twheel_info {
  * @clock: with TWHEEL_SETUP_CLOCK a clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or
  *	CLOCK_REALTIME. Otherwise 0, and the clock is CLOCK_MONOTONIC
  * @slots: number of slots of the first level, rounded up to a power of two; 0: the default
- * @levels: 1: a hashed wheel, which needs CAP_SYS_RESOURCE. Any other value, at most 64: a
- *	hierarchy with as many levels as all times need
+ * @levels: 1: a hashed wheel, which needs CAP_SYS_RESOURCE. Any other value: a hierarchy with as
+ *	many levels as all times need
  * @max_timeouts: limit of live timeouts; 0: the default
  * @flags: TWHEEL_SETUP_*
  * @slack_us: default slack of timeouts, in microseconds

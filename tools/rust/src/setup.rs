@@ -97,7 +97,7 @@ impl Setup {
         self
     }
 
-    /// 1: a hashed wheel, which needs CAP_SYS_RESOURCE; any other number, up to 64: a hierarchy.
+    /// 1: a hashed wheel, which needs CAP_SYS_RESOURCE; any other number: a hierarchy.
     #[must_use]
     pub fn levels(mut self, levels: u32) -> Setup {
         self.raw.levels = levels;
