@@ -73,8 +73,8 @@ class Layout(unittest.TestCase):
         self.assertEqual(_lib.SONAME, f"libtwheel.so.{version[1]}")
 
     def test_extension_has_the_docstrings_of_the_other_cells(self) -> None:
-        for ours, theirs in ((Cell.arm, _pycell.Exchange.arm),
-                             (Cell.cancel, _pycell.Exchange.cancel)):
+        for name in ("arm", "cancel"):
+            ours, theirs = getattr(Cell, name), getattr(_pycell.Exchange, name)
             self.assertEqual(inspect.getdoc(ours), inspect.getdoc(theirs))
             self.assertEqual(list(inspect.signature(ours).parameters),
                              list(inspect.signature(theirs).parameters))

@@ -220,21 +220,21 @@ static PyMemberDef members[] = {
 };
 
 /* As in _pycell.py. */
-PyDoc_STRVAR(arm_doc,
-"arm($self, when, /)\n--\n\n"
-"Arm the cell, or move it if it is armed. Returns its state before.\n\n"
-"when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). A deadline in\n"
-"the past is due at once. It is a system call only if the kernel would look too late: not if\n"
-"the cell was armed with about the same delay before and is in regular use.\n\n"
-"Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading\n"
-"only. The cell is idle then. Raises OSError with EINVAL for a relative time on\n"
-"CLOCK_REALTIME, like Wheel.arm(). That changes nothing.");
+static const char arm_doc[] =
+	"arm($self, when, /)\n--\n\n"
+	"Arm the cell, or move it if it is armed. Returns its state before.\n\n"
+	"when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). A deadline in\n"
+	"the past is due at once. It is a system call only if the kernel would look too late: not if\n"
+	"the cell was armed with about the same delay before and is in regular use.\n\n"
+	"Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading\n"
+	"only. The cell is idle then. Raises OSError with EINVAL for a relative time on\n"
+	"CLOCK_REALTIME, like Wheel.arm(). That changes nothing.";
 
-PyDoc_STRVAR(cancel_doc,
-"cancel($self, /)\n--\n\n"
-"Cancel the current arming without a system call. The cell stays usable.\n\n"
-"After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was\n"
-"not armed, or that its event was read before.");
+static const char cancel_doc[] =
+	"cancel($self, /)\n--\n\n"
+	"Cancel the current arming without a system call. The cell stays usable.\n\n"
+	"After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was\n"
+	"not armed, or that its event was read before.";
 
 static PyMethodDef methods[] = {
 	{ "arm", arm, METH_O, arm_doc },
