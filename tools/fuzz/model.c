@@ -580,7 +580,7 @@ static void expect_usage(struct file *f, const struct twheel_info *info)
 	       info->all_refused == initial_info->all_refused &&
 	       info->wheel_refused == initial_info->wheel_refused,
 	       "INFO: refused at a user's limit");
-	EXPECT(!memcmp(info->reserved, (const __u64 [10]) { 0 }, sizeof(info->reserved)),
+	EXPECT(!memcmp(info->reserved, (__typeof__(info->reserved)) { 0 }, sizeof(info->reserved)),
 	       "INFO: reserved");
 }
 
