@@ -348,3 +348,4 @@ class Loops(unittest.TestCase):
         with Wheel() as wheel:
             in_a_child(worker)
             self.assertRaises(TimeoutError, asyncio.run, while_others_fork())
+            in_a_child(wheel.close)         # without a warning about a wheel that is not ours

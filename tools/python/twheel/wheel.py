@@ -88,6 +88,8 @@ class Wheel:
     raise ValueError.
     """
 
+    _warns = True
+
     def __init__(self, path: str | None = None, *, backend: Backend | None = None,
                  clock: int | None = None, tick_ns: int = 0, slots: int = 0, levels: int = 0,
                  max_timeouts: int = 0, slack_ns: int = 0, inherit: bool = False) -> None:
@@ -179,13 +181,15 @@ class Wheel:
 
     def _another(self) -> "Wheel":
         """Open a context with the same backend and slack, and the same clock if it is steady. It
-        works in a child, too."""
+        works in a child, too. No warning if nobody closes it: a child cannot, for instance."""
         if self.closed:
             raise ValueError("the wheel is closed")
         info = self._first
         backend: Backend | None = "process" if info.process else None if self._path else "kernel"
         clock = time.CLOCK_MONOTONIC if info.clock == time.CLOCK_REALTIME else info.clock
-        return Wheel(self._path, backend=backend, clock=clock, slack_ns=info.slack_ns)
+        wheel = Wheel(self._path, backend=backend, clock=clock, slack_ns=info.slack_ns)
+        wheel._warns = False
+        return wheel
 
     @property
     def closed(self) -> bool:
@@ -203,7 +207,8 @@ class Wheel:
         if getattr(self, "_context", None):
             text = f"unclosed {self!r}"
             self.close()        # a loop may have descriptors of it
-            warnings.warn(text, ResourceWarning, source=self)
+            if self._warns:
+                warnings.warn(text, ResourceWarning, source=self)
 
     def __reduce__(self) -> NoReturn:
         """A copy would close the wheel of the original."""
