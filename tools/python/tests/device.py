@@ -235,6 +235,11 @@ class Cells(WheelCase):
             self.assertRaises((TypeError, ValueError), cell.arm, delay)
         self.assertEqual(cell.cancel(), Outcome.PENDING)
 
+    def test_fraction_is_refused_where_an_integer_belongs(self) -> None:
+        half: Any = 0.5
+        self.refuse(TypeError, lambda: after_ns(half), lambda: self.wheel.cell(half),
+                    lambda: self.wheel.cancel(half), lambda: every(1, half))
+
     def test_negative_delay_is_due_at_once(self) -> None:
         cell = self.wheel.cell(1)
         delays: list[Deadline | float] = [-1, -0.5, -float("inf"), after_ns(-1), at(-1), at_ns(-1)]

@@ -3,12 +3,13 @@
 
 Seconds are floats or ints. Nanoseconds are ints, and their names end in _ns. Seconds are
 converted exactly and rounded up to the nanosecond, so that no timeout is early. A negative
-delay or time is due at once, as in asyncio. An infinite value, or one above 2**63 - 1 ns, which
-is 292 years, raises ValueError.
+delay or time is due at once, as in asyncio. One above 2**63 - 1 ns, which is 292 years, and NaN
+raise ValueError.
 """
 
 import math
 from dataclasses import dataclass
+from operator import index
 
 NSEC_PER_SEC = 10**9
 MAX_NS = 2**63 - 1
@@ -16,14 +17,14 @@ MAX_NS = 2**63 - 1
 
 def check_unsigned(value: int, bits: int = 64) -> int:
     """Return the value, such as an id or a cookie. Raises ValueError if it does not fit."""
-    if not 0 <= value < 2**bits:
+    if not 0 <= index(value) < 2**bits:
         raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
     return value
 
 
 def check_ns(ns: int) -> int:
     """Return the time. Raises ValueError if it is out of range."""
-    if not 0 <= ns <= MAX_NS:
+    if not 0 <= index(ns) <= MAX_NS:
         raise ValueError(f"{ns} ns is not within 0 and 2**63 - 1")
     return ns
 
