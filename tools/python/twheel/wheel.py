@@ -424,8 +424,13 @@ class Wheel:
     def timeout(self, delay: float | None) -> "AsyncTimeout":
         """Limit the time of a block: async with wheel.timeout(5), as asyncio.timeout(5) does.
 
-        It has all that asyncio's has: reschedule(), when(), expired(). Nothing of it is read from
-        this wheel. delay: seconds; 0 or less is due at once, and None never.
+        It is a twheel.aio.Timeout, and has all that asyncio's has: reschedule(), when(), expired().
+        delay: seconds; 0 or less is due at once, and None never.
+
+        The timeouts of a loop share a context, so nothing of them is read from this wheel. It has
+        the backend and the slack of this wheel, but not its tick and its max_timeouts. The first
+        timeout opens it, which takes a descriptor and raises the errors of Wheel(). Entering a
+        block raises those of cell().
         """
         global _aio
         if not _aio:
