@@ -90,7 +90,7 @@ public final class Context implements AutoCloseable {
 	 * Tells whether the package works on this machine: whether its native library can be loaded.
 	 * The classes that open a context need it.
 	 *
-	 * @return false on other systems than Linux, and other processors
+	 * @return false on systems other than Linux, on other processors, and without native access
 	 */
 	public static boolean isAvailable() {
 		return Native.FAILURE == null;

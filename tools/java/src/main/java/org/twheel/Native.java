@@ -127,6 +127,8 @@ final class Native {
 		} catch (LinkageError e) {
 			return "no native library for " + System.getProperty("os.name") + " on " +
 					System.getProperty("os.arch") + ": " + e.getMessage();
+		} catch (IllegalCallerException e) {
+			return e.getMessage() + "; --enable-native-access permits it";
 		}
 	}
 
