@@ -60,10 +60,15 @@ public final class Deadlines implements AutoCloseable {
 			throw new IllegalStateException("the set is closed");
 		requireNonNull(executor, "executor");
 		requireNonNull(callback, "callback");
-		Slots.Slot<Deadline> slot = slots.take();
-		Deadline deadline = new Deadline(this, executor, callback, slot);
-		slots.keep(slot, deadline);
-		return deadline;
+		try {
+			Slots.Slot<Deadline> slot = slots.take();
+			Deadline deadline = new Deadline(this, executor, callback, slot);
+			slots.keep(slot, deadline);
+			return deadline;
+		} catch (TwheelException e) {
+			// A close that overlaps stops the context first.
+			throw closed ? new IllegalStateException("the set is closed", e) : e;
+		}
 	}
 
 	/**

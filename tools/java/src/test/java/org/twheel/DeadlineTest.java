@@ -141,6 +141,19 @@ class DeadlineTest {
 	}
 
 	@Test
+	void close_of_the_set_refuses_a_deadline_in_the_making() {
+		Deadlines[] set = { null };
+		set[0] = new Deadlines(new Slots<>(Context.open()) {
+			@Override
+			long[] newCells(int number) {
+				set[0].close();
+				throw new TwheelException(Native.ESHUTDOWN, "stopped");
+			}
+		});
+		assertThrows(IllegalStateException.class, () -> make(set[0]));
+	}
+
+	@Test
 	void each_clock_has_callbacks_in_the_executor_and_not_early() throws Exception {
 		for (Clock clock : List.of(Clock.MONOTONIC, Clock.BOOTTIME, Clock.REALTIME))
 			try (Deadlines set = new Deadlines(new Settings(0, 0, 0, Settings.Backend.ANY, clock))) {
