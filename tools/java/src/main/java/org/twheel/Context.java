@@ -26,8 +26,9 @@ import java.util.function.LongUnaryOperator;
  * settings. Timeouts never fire early: a deadline is rounded up to the tick of the wheel.
  *
  * <p>All methods may be called by several threads at once; each event goes to one reader.
- * After {@link #close()} every method throws {@link IllegalStateException}. A context that is
- * forgotten, with its cells, is closed by a collection of garbage.
+ * After {@link #close()} every method throws {@link IllegalStateException}; a call that overlaps
+ * with it may also end as after {@link #stop()}. A context that is forgotten, with its cells, is
+ * closed by a collection of garbage.
  */
 public final class Context implements AutoCloseable {
 	/** A read without an end. */

@@ -15,7 +15,8 @@ import java.util.concurrent.Executor;
  * }</pre>
  *
  * <p>All methods may be called by several threads at once. The thread and the descriptor stay until
- * {@link #close()}. The thread is a daemon.
+ * {@link #close()}. The thread is a daemon. What a callback or its executor throws is logged by the
+ * System.Logger {@code org.twheel}; a callback that the executor refuses is lost.
  */
 public final class Deadlines implements AutoCloseable {
 	final Slots<Deadline> slots;

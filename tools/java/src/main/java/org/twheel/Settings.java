@@ -55,8 +55,8 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 		Objects.requireNonNull(backend, "backend");
 		Objects.requireNonNull(clock, "clock");
 		if (tickNs < 0 || slackNs < 0 || slackNs / 1000 > 0xffff_ffffL || maxTimeouts < 0)
-			throw new IllegalArgumentException("tick " + tickNs + " ns, slack " + slackNs +
-					" ns, at most " + maxTimeouts + " timeouts");
+			throw new IllegalArgumentException("out of range: tick " + tickNs +
+					" ns, slack " + slackNs + " ns, at most " + maxTimeouts + " timeouts");
 	}
 
 	/** Settings for any backend, on the default clock. */

@@ -39,8 +39,9 @@ import java.util.concurrent.atomic.*;
  * thread that cancels. After {@link #stop()} has begun, no further task starts on the thread of
  * the timer. If the factory makes virtual threads, a thread of the package waits for events.
  *
- * <p>All methods may be called by several threads at once. A timer that is not stopped keeps
- * its thread and its descriptor.
+ * <p>What a task throws is logged by the System.Logger {@code org.twheel}. So is a refusal of
+ * the executor, which loses the task. All methods may be called by several threads at once. A
+ * timer that is not stopped keeps its thread, no daemon by default, and its descriptor.
  */
 public class WheelTimer implements Timer {
 	/** TimerTask.cancelled() came with Netty 4.2. */
@@ -85,7 +86,8 @@ public class WheelTimer implements Timer {
 	 * @param maxPendingTimeouts limit of pending timeouts; 0 or negative: the limit of the
 	 *                           module, its parameter max_timeouts
 	 * @param taskExecutor       runs the tasks; the caller shuts it down
-	 * @throws TwheelException as {@link Context#open()}
+	 * @throws IllegalArgumentException for slack that is out of range
+	 * @throws TwheelException          as {@link Context#open()}
 	 */
 	public WheelTimer(ThreadFactory threadFactory, long slack, TimeUnit unit,
 			  long maxPendingTimeouts, Executor taskExecutor) {
