@@ -296,7 +296,10 @@ static void explain_access(void)
 
 	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & 0020)
 		group = name_of_group(stat_buf.st_gid);
-	if (group)
+	if (!geteuid())
+		cli_error(TWHEEL_DEVICE ": %s, even for root: 'dmesg' may show what forbids it,\n"
+			  "such as AppArmor or SELinux", strerror(EACCES));
+	else if (group)
 		cli_error(TWHEEL_DEVICE ": %s: members of the group %s may open it:\n"
 			  "run 'usermod -aG %s USER' as root, then log in again",
 			  strerror(EACCES), group, group);
