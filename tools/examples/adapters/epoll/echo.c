@@ -6,6 +6,7 @@
  * may have an event of its own in the same batch.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -65,6 +66,8 @@ static void connection_readable(struct connection *connection)
 	char text[4096];
 	ssize_t len = recv(connection->fd, text, sizeof(text), MSG_DONTWAIT);
 
+	if (len < 0 && errno == EAGAIN)
+		return;
 	if (len <= 0 || twheel_node_arm(&connection->idle, connection->server->idle_ns))
 		end(connection);
 	else
