@@ -138,7 +138,7 @@ dkms: setup-dkms
 dkms-uninstall:
 	@tools/packaging/dkms uninstall
 
-dist: setup-dist
+dist:
 	@tools/packaging/dist
 
 publish-check: setup-java setup-rust setup-deb-check
@@ -146,7 +146,7 @@ publish-check: setup-java setup-rust setup-deb-check
 
 # The tarball makes the same tarball again, whoever unpacks it and when.
 release: unpacked = $(O)/release/twheel-*
-release: setup-dist
+release:
 	@[ -z "$$(git status --porcelain)" ] || { echo 'release: commit your changes first' >&2; exit 1; }
 	@rm -rf '$(O)/release' && mkdir '$(O)/release'
 	@tarball=$$(tools/packaging/dist) && \
