@@ -143,7 +143,6 @@ struct twheel_hub {
 	struct block		*blocks;
 	unsigned int		nr_cells;
 	unsigned int		reserved;
-	bool			full;
 	struct twheel_hub_cell	*lists[NR_LISTS];
 };
 
@@ -262,23 +261,17 @@ static int create_cells(struct twheel_hub *hub, unsigned int nr)
 		push_cell(hub, cells[i], i < done && !ret ? NEVER_USED : NOT_CREATED);
 	}
 	hub->nr_cells += made;
-	hub->full = ret == -EAGAIN;
 	return made ? made : ret;
 }
 
 /*
  * A cell with another delay needs a kick. It is taken only if no more cells can be made, or if
- * most cells of a large hub are spare: moves carry cells from one list to another. A hub that was
- * full asks for more when none is spare, since the context counts what it refuses.
+ * most cells of a large hub are spare: moves carry cells from one list to another.
  */
 static NOINLINE int take_other_cell(struct twheel_hub *hub, struct twheel_hub_cell **cell)
 {
 	int from = NEVER_USED, ret = 0;
 
-	*cell = hub->full ? pop_spare_cell(hub, &from) : NULL;
-	if (*cell)
-		return 0;
-	from = NEVER_USED;
 	if (!hub->lists[NEVER_USED] && hub->nr_cells / 2 <= hub->armed + BATCH)
 		ret = create_cells(hub, hub->nr_cells < FIRST_CELLS ? FIRST_CELLS : hub->nr_cells);
 	*cell = pop_spare_cell(hub, &from);
