@@ -237,8 +237,9 @@ class Cells(WheelCase):
 
     def test_fraction_is_refused_where_an_integer_belongs(self) -> None:
         half: Any = 0.5
-        self.refuse(TypeError, lambda: after_ns(half), lambda: self.wheel.cell(half),
-                    lambda: self.wheel.cancel(half), lambda: every(1, half))
+        self.refuse(TypeError, lambda: after_ns(half), lambda: at_ns(-half),
+                    lambda: self.wheel.cell(half), lambda: self.wheel.cancel(half),
+                    lambda: every(1, half))
 
     def test_negative_delay_is_due_at_once(self) -> None:
         cell = self.wheel.cell(1)

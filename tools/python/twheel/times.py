@@ -17,14 +17,16 @@ MAX_NS = 2**63 - 1
 
 def check_unsigned(value: int, bits: int = 64) -> int:
     """Return the value, such as an id or a cookie. Raises ValueError if it does not fit."""
-    if not 0 <= index(value) < 2**bits:
+    value = index(value)
+    if not 0 <= value < 2**bits:
         raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
     return value
 
 
 def check_ns(ns: int) -> int:
     """Return the time. Raises ValueError if it is out of range."""
-    if not 0 <= index(ns) <= MAX_NS:
+    ns = index(ns)
+    if not 0 <= ns <= MAX_NS:
         raise ValueError(f"{ns} ns is not within 0 and 2**63 - 1")
     return ns
 
@@ -71,7 +73,7 @@ def after(delay: float) -> Deadline:
 
 def after_ns(delay_ns: int) -> Deadline:
     """A number of nanoseconds from now, like after()."""
-    return Deadline(max(0, delay_ns), False)
+    return Deadline(max(0, index(delay_ns)), False)
 
 
 def at(when: float) -> Deadline:
@@ -84,7 +86,7 @@ def at(when: float) -> Deadline:
 
 def at_ns(when_ns: int) -> Deadline:
     """A time in nanoseconds on the clock of the wheel."""
-    return Deadline(max(0, when_ns), True)
+    return Deadline(max(0, index(when_ns)), True)
 
 
 def every(interval: float, times: int = 0, *, fixed_delay: bool = False) -> Repeat:

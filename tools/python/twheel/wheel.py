@@ -427,10 +427,10 @@ class Wheel:
         It is a twheel.aio.Timeout, and has all that asyncio's has: reschedule(), when(), expired().
         delay: seconds; 0 or less is due at once, and None never.
 
-        The timeouts of a loop share a context, so nothing of them is read from this wheel. It has
-        the backend and the slack of this wheel, but not its tick and its max_timeouts. The first
-        timeout opens it, which takes a descriptor and raises the errors of Wheel(). Entering a
-        block raises those of cell().
+        The timeouts of a loop share a context of their own, so nothing of them is read from this
+        wheel. That context has the backend and the slack of this wheel, but not its tick and its
+        max_timeouts. The first timeout of a loop opens it, which takes a descriptor and can raise
+        the errors of Wheel(). Entering a block can raise those of cell().
         """
         global _aio
         if not _aio:
