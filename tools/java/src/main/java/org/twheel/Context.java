@@ -91,7 +91,8 @@ public final class Context implements AutoCloseable {
 	 * Tells whether the package works on this machine: whether its native library can be loaded.
 	 * The classes that open a context need it.
 	 *
-	 * @return false on systems other than Linux, on other processors, and without native access
+	 * @return false on systems other than Linux, on other processors, and if the JDK denies native
+	 *         access
 	 */
 	public static boolean isAvailable() {
 		return Native.FAILURE == null;

@@ -15,8 +15,8 @@ import java.util.concurrent.Executor;
  * }</pre>
  *
  * <p>All methods may be called by several threads at once. The thread and the descriptor stay until
- * {@link #close()}. The thread is a daemon. What a callback or its executor throws is logged by the
- * System.Logger {@code org.twheel}; a callback that the executor refuses is lost.
+ * {@link #close()}. The thread is a daemon. The System.Logger {@code org.twheel} logs exceptions of
+ * callbacks and of executors; a callback that its executor refuses is lost.
  */
 public final class Deadlines implements AutoCloseable {
 	final Slots<Deadline> slots;
@@ -67,7 +67,7 @@ public final class Deadlines implements AutoCloseable {
 			slots.keep(slot, deadline);
 			return deadline;
 		} catch (TwheelException e) {
-			// A close that overlaps stops the context first.
+			// An overlapping close() sets closed, and then stops the context.
 			throw closed ? new IllegalStateException("the set is closed", e) : e;
 		}
 	}

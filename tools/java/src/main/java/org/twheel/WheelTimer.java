@@ -39,9 +39,9 @@ import java.util.concurrent.atomic.*;
  * thread that cancels. After {@link #stop()} has begun, no further task starts on the thread of
  * the timer. If the factory makes virtual threads, a thread of the package waits for events.
  *
- * <p>What a task throws is logged by the System.Logger {@code org.twheel}. So is a refusal of
- * the executor, which loses the task. All methods may be called by several threads at once. A
- * timer that is not stopped keeps its thread, no daemon by default, and its descriptor.
+ * <p>The System.Logger {@code org.twheel} logs exceptions of tasks and of the executor; a task
+ * that the executor refuses is lost. All methods may be called by several threads at once. A
+ * timer that is not stopped keeps its descriptor and its thread, which is no daemon by default.
  */
 public class WheelTimer implements Timer {
 	/** TimerTask.cancelled() came with Netty 4.2. */
