@@ -49,10 +49,10 @@
  * offline. This changes under the shard's lock; a turn in progress then queues it for the new one.
  *
  * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
- * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer, but
- * on CLOCK_REALTIME only with high resolution. It goes on there while the budget of that CPU lasts.
- * Then the shard is queued, the thread woken, and server.resume set: whichever runs first takes it
- * off the queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
+ * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer (but
+ * only with high resolution), and goes on there while the budget of that CPU lasts. Then the shard
+ * is queued, the thread woken, and server.resume set: whichever runs first takes it off the queue.
+ * So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
  * A shard waits, is queued, or is in a turn. While it waits, @timer is set for the tick of the
  * next work (@wake). An earlier arm sets it again. A cancel does not: when it fires, its function
@@ -1961,9 +1961,10 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
 	/*
 	 * Callbacks run in a thread, a sink in soft interrupts. But with low resolution the kernel
-	 * does not look at hrtimers of soft interrupts when CLOCK_REALTIME is set.
+	 * does not look at hrtimers of soft interrupts when a clock is set, and Linux 5.10 does not
+	 * after suspend.
 	 */
-	s->mode = w->params.sink && (!s->realtime || hrtimer_resolution == 1) ?
+	s->mode = w->params.sink && hrtimer_resolution == 1 ?
 		  HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
 	s->cpu = cpu;
 	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)

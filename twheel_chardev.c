@@ -620,7 +620,8 @@ static void __exit twheel_chardev_exit(void)
 	twdev_exit_users();
 }
 
-module_init(twheel_chardev_init);
+/* Built in, when the kernel has high-resolution timers: its wheels are made now. */
+late_initcall(twheel_chardev_init);
 module_exit(twheel_chardev_exit);
 
 MODULE_DESCRIPTION("/dev/twheel, timeouts by the million behind one file descriptor");

@@ -133,10 +133,10 @@ static struct test_timeout *create_sink_timeouts(struct kunit *test,
 	return create_timeouts_fn(test, n, NULL);
 }
 
-/* Without high-resolution timers, the thread alone fires on CLOCK_REALTIME. */
-static void skip_without_soft_interrupts(struct kunit *test, const struct wheel_kind *kind)
+/* Without high-resolution timers, the thread alone fires. */
+static void skip_without_soft_interrupts(struct kunit *test)
 {
-	if (kind->clock == TWHEEL_REALTIME && hrtimer_resolution > 1)
+	if (hrtimer_resolution > 1)
 		kunit_skip(test, "hrtimers have the resolution of the tick");
 }
 
@@ -211,7 +211,7 @@ static void thread_goes_on_when_the_budget_is_used_up(struct kunit *test)
 	bool thread = false;
 	unsigned int i;
 
-	skip_without_soft_interrupts(test, test->param_value);
+	skip_without_soft_interrupts(test);
 	for (i = 0; i < MAX_ATTEMPTS && !thread; i++) {
 		begin_attempt(soft, LONG_NS);
 		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
@@ -283,7 +283,7 @@ static void timeout_needs_one_soft_interrupt(struct kunit *test)
 	struct soft *soft = test->priv;
 	struct batch *b = soft->sink_log[0].batch;
 
-	skip_without_soft_interrupts(test, test->param_value);
+	skip_without_soft_interrupts(test);
 	set_race_window(test, p, NULL);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, twheel_now(soft->f.wheel) + 5 * TICK));
 	expect_fired(test, 1);
@@ -436,7 +436,7 @@ static void budget_limits_soft_interrupts(struct kunit *test)
 	bool all = false;
 	int ret;
 
-	skip_without_soft_interrupts(test, burst->kind);
+	skip_without_soft_interrupts(test);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "soft interrupts run in threads");
 	soft->other = create_sink_wheel(&r[1], &wheel_kinds[0]);
@@ -471,7 +471,7 @@ static void budget_has_one_clock(struct kunit *test)
 	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[2], 2);
 	struct soft *soft = test->priv;
 
-	skip_without_soft_interrupts(test, &wheel_kinds[2]);
+	skip_without_soft_interrupts(test);
 	soft->other = create_sink_wheel(&soft->sink_log[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	twheel_timeout_init(soft->other, &p[1].t, NULL);
