@@ -434,6 +434,10 @@ static __always_inline bool twdev_load_op(struct twheel_op *op, struct twheel_op
 	u64 *to = (u64 *)op;
 
 	BUILD_BUG_ON(sizeof(*op) != 7 * sizeof(*to));
+	/* unsafe_get_user() of some 32-bit processors does not take 64 bits. */
+	if (!IS_ENABLED(CONFIG_64BIT))
+		return !copy_from_user(op, uop, sizeof(*op)) &&
+		       (op->opcode != TWHEEL_OP_ARM || !put_user(op->id, &uop->id));
 	might_fault();
 	if (should_fail_usercopy() || !user_access_begin(uop, sizeof(*uop)))
 		return false;
