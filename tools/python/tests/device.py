@@ -24,7 +24,7 @@ from typing import Any
 from unittest import mock
 
 from twheel import (Cell, Deadline, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone,
-                    Wheel, _lib, _pycell, after_ns, at, at_ns, every, seconds)
+                    Wheel, _lib, _pycell, after_ns, at, at_ns, cell as cells, every, seconds)
 
 from . import HOUR, PATIENCE, in_a_child
 
@@ -301,6 +301,20 @@ class Cells(WheelCase):
                 cells[cell] = None if before is None else Outcome.IDLE
             del cell
             self.assertEqual(self.wheel.info().live, sum(of is not None for of in cells.values()))
+
+    def test_cell_made_beside_cancel_all_knows_that_it_has_ended(self) -> None:
+        thread = threading.Thread(target=self.wheel.cancel_all)
+
+        def late(*arguments: Any) -> Cell:
+            thread.start()
+            thread.join(0.1)
+            return Cell(*arguments)
+        with mock.patch.object(cells, "Cell", late):
+            cell = self.wheel.cell()
+        thread.join()
+        stranger = self.wheel.cell()            # in the same place
+        self.assertEqual(stranger.arm(HOUR), Outcome.IDLE)
+        self.refuse(TimeoutGone, lambda: cell.arm(2 * HOUR))
 
     def test_cell_that_ends_beside_an_exchange_leaves_the_next_one_alone(self) -> None:
         """The next one has its place."""

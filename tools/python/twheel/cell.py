@@ -91,9 +91,10 @@ class Cell(Exchange):
 def create(wheel: "Wheel", cookie: int) -> Cell:
     """Make a new cell."""
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
-    check_operation(lib.twheel_cell_create(context.pointer, check_unsigned(cookie),
-                                           ctypes.byref(id), ctypes.byref(pointer)))
-    return Cell(wheel, id.value, cookie, pointer.value or 0, _process)
+    with wheel._making:
+        check_operation(lib.twheel_cell_create(context.pointer, check_unsigned(cookie),
+                                               ctypes.byref(id), ctypes.byref(pointer)))
+        return Cell(wheel, id.value, cookie, pointer.value or 0, _process)
 
 
 def create_many(wheel: "Wheel", number: int) -> list[Cell]:
@@ -103,11 +104,12 @@ def create_many(wheel: "Wheel", number: int) -> list[Cell]:
     op = _lib.Op(opcode=_lib.OP_ARM, flags=_lib.F_ABS | _lib.F_CELL, expires_ns=_lib.CELL_IDLE,
                  result=-errno.ECANCELED)
     ops = (_lib.Op * more).from_buffer_copy(bytes(op) * more)
-    lib.twheel_submit_ops(context.pointer, ops, more)
-    for op in ops:
-        if not op.result:
-            check_operation(lib.twheel_cell_find(context.pointer, op.id, ctypes.byref(pointer)))
-            made.append(Cell(wheel, op.id, 0, pointer.value or 0, _process))
+    with wheel._making:
+        lib.twheel_submit_ops(context.pointer, ops, more)
+        for op in ops:
+            if not op.result:
+                check_operation(lib.twheel_cell_find(context.pointer, op.id, ctypes.byref(pointer)))
+                made.append(Cell(wheel, op.id, 0, pointer.value or 0, _process))
     return made
 
 
@@ -119,6 +121,7 @@ def close_many(wheel: "Wheel", cells: list[Cell]) -> None:
 def find(wheel: "Wheel", id: int) -> Cell:
     """Find an existing cell."""
     context, pointer = wheel._use(), ctypes.c_void_p()
-    cookie = wheel.get(id).cookie
-    check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
-    return Cell(wheel, id, cookie, pointer.value or 0)
+    with wheel._making:
+        cookie = wheel.get(id).cookie
+        check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
+        return Cell(wheel, id, cookie, pointer.value or 0)

@@ -8,6 +8,7 @@ reference frees it. So close() in one thread does not disturb a call in another 
 import ctypes
 import errno
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -43,6 +44,7 @@ def _leave() -> None:
         if wheel._first.process:
             wheel._gate.usable = False
         wheel._watches = {}
+        wheel._making = threading.RLock()       # another thread may have held it
 
 
 os.register_at_fork(after_in_child=_leave)
@@ -133,6 +135,7 @@ class Wheel:
         self._context = context
         self._watches: dict[Any, Any] = {}      # what close() closes, by loop or by itself
         self._gate = context.gate
+        self._making = threading.RLock()        # cancel_all() knows which cells it has ended
         self._gate.context = context.pointer.value or 0
         self._first = self.info()
         self._gate.relative = self._first.clock != time.CLOCK_REALTIME
@@ -352,8 +355,9 @@ class Wheel:
     def cancel_all(self) -> Found:
         """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
-        self._gate.epoch += 1
-        check(waiting.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
+        with self._making:
+            self._gate.epoch += 1
+            check(waiting.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def cancel_cookie(self, cookie: int) -> Found:
