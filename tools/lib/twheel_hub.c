@@ -697,21 +697,27 @@ static void call_node(struct twheel_node *node)
 /*
  * Arm the node again, due at once, so that a later dispatch calls it. The clock may have been set
  * back, so the deadline is 0. If callbacks of this dispatch have taken all cells, and no more can
- * be made, the node keeps its entry. It is then called at once.
+ * be made, the node keeps its entry. It is then called at once, and the result is true.
  */
-static void defer_node(struct twheel_node *node)
+static bool defer_node(struct twheel_node *node)
 {
 	twheel_node_arm_at(node, 0);
-	if (node->due)
-		call_node(node);
+	if (!node->due)
+		return false;
+	call_node(node);
+	return true;
 }
 
-static void defer_all_nodes(struct dispatch *dispatch)
+/* Returns whether a node was called. */
+static bool defer_all_nodes(struct dispatch *dispatch)
 {
+	bool called = false;
+
 	for (; dispatch; dispatch = dispatch->outer)
 		for (int i = 0; i < dispatch->nr; i++)
 			if (dispatch->due[i])
-				defer_node(dispatch->due[i]);
+				called |= defer_node(dispatch->due[i]);
+	return called;
 }
 
 /*
@@ -733,8 +739,8 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 
 	if (was_abandoned(hub, __builtin_frame_address(0)))
 		abort();
-	if (timeout_ns)
-		defer_all_nodes(hub->dispatch);
+	if (timeout_ns && defer_all_nodes(hub->dispatch))
+		timeout_ns = TWHEEL_NO_WAIT;
 	nr = twheel_read(hub->ctx, events, BATCH, timeout_ns);
 	if (nr == -EAGAIN || nr == -ETIMEDOUT) {
 		end_spare_cells(hub);

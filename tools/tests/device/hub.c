@@ -571,6 +571,29 @@ HUB_TEST(break_calls_what_it_has_no_cell_for)
 	CHECK(twheel_node_cancel(&nodes[3]));
 }
 
+/* At the limit, a callback takes both cells and waits for the other node, which comes at once. */
+static void take_both_cells_and_wait(struct twheel_node *node)
+{
+	count_only(node);
+	if (nr_all_calls > 1)
+		return;
+	arm_node(2, HOUR);
+	arm_node(3, HOUR);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), 0);
+	CHECK_EQ(nr_all_calls, 2);
+}
+
+HUB_TEST(dispatch_does_not_wait_after_a_call_of_its_own)
+{
+	open_limited(2);
+	nodes[0].fn = take_both_cells_and_wait;
+	nodes[1].fn = take_both_cells_and_wait;
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(twheel_hub_armed(hub), 2);
+}
+
 /* Two delays by turns: the kernel is called the first time only. */
 HUB_TEST(arm_and_cancel_make_no_system_call)
 {
