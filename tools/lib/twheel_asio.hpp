@@ -18,6 +18,8 @@
  * - An exception of a timer leaves run(), as one of a handler does, and the program may call run()
  *   again. After io.stop() in a timer no other one is called.
  * - The io_context lives longer than the hub, and one thread at a time runs it.
+ * - The hub outlives the call of a handler, or the turn of a coroutine, that a sleep has resumed:
+ *   such code destroys it in a function that it gives to asio::post().
  *
  * With TWHEEL_BOOST_ASIO defined, asio is boost::asio. Sleeps can be cancelled from asio 1.20 on,
  * which is that of Boost 1.77.
@@ -69,7 +71,8 @@ public:
 	{
 		while (first_)
 			first_->abort();
-		twheel_hub_watch(get(), nullptr, nullptr);
+		if (get())	/* not after abandon() */
+			twheel_hub_watch(get(), nullptr, nullptr);
 		++*waits_;
 		fd_.release();
 	}

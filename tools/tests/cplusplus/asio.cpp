@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* twheel_asio.hpp: sleeps with completion tokens, in coroutines and without. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <optional>
 
 #include <twheel_asio.hpp>
@@ -42,6 +45,29 @@ TEST(sleeps_of_a_hub_that_goes_are_aborted)
 	CHECK_EQ(steps, 0);
 	io.run();
 	CHECK_EQ(steps, 3);
+}
+
+TEST(abandoned_hub_of_a_child_can_be_destroyed)
+{
+	asio::io_context io;
+	std::optional<twheel::asio_hub> hub(std::in_place, io);
+	int status;
+
+	hub->sleep_for(10ms, [](auto error) { steps += !error; });
+	io.notify_fork(asio::io_context::fork_prepare);
+	const pid_t child = fork();
+
+	CHECK(child >= 0);
+	io.notify_fork(child ? asio::io_context::fork_parent : asio::io_context::fork_child);
+	if (!child) {
+		hub->abandon();
+		hub.reset();
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	io.run();
+	CHECK_EQ(steps, 1);
 }
 
 TEST(stop_in_a_handler_leaves_the_others_armed)
