@@ -177,7 +177,7 @@ struct twheel_process {
 	bool		manual;		/* @time is the clock */
 	bool		stopped;	/* * STOP has been called */
 	uint64_t	stop_ns;
-	__u64		time;		/* * of the manual clock */
+	__aligned_u64	time;		/* * of the manual clock */
 	uint64_t	now;		/* time of the current call */
 	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN, WHEEL_NEVER */
 	uint64_t	tick_ns;
@@ -902,12 +902,15 @@ static void set_tick(struct twheel_process *p, uint64_t tick_ns)
 
 static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
 {
-	int ret = twc_check_setup(setup, SETUP_FLAGS);
+	int ret = twc_check_setup(setup, SETUP_FLAGS), state;
 
 	if (!ret && p->begun)
 		ret = -EBUSY;
+	/* close() would let the thread be cancelled, with the mutex held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (!ret && setup->flags & TWHEEL_SETUP_CLOCK && (clockid_t)setup->clock != p->clock)
 		ret = change_clock(p, setup->clock);
+	pthread_setcancelstate(state, NULL);
 	if (ret)
 		return ret;
 	p->manual = setup->flags & TWHEEL_SETUP_MANUAL;

@@ -709,6 +709,28 @@ TEST(timeouts_fire_at_any_distance_and_wherever_the_clock_is_set)
 	}
 }
 
+static void *configure_while_cancelled(void *unused)
+{
+	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+
+	pthread_cancel(pthread_self());
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+	pthread_testcancel();
+	return unused;
+}
+
+TEST(thread_that_is_cancelled_keeps_no_mutex)
+{
+	struct twheel_info info;
+	pthread_t thread;
+
+	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, configure_while_cancelled, NULL), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
+	CHECK_EQ(info.clock, CLOCK_REALTIME);
+}
+
 TEST(context_grows_to_its_limit)
 {
 	struct twheel_setup setup = { .max_timeouts = 300000, .flags = TWHEEL_SETUP_MANUAL };
