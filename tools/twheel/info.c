@@ -103,10 +103,9 @@ const struct command info_command = {
 		"pending or have an unread event, and all cells; ready counts the unread events.\n"
 		"slack is the default slack of a timeout. refused counts the requests that failed\n"
 		"at max timeouts. The next lines are of all contexts of the user who opened this\n"
-		"one: the timeouts that fit into their\n"
-		"memory, the requests that failed at the limit of all users, and the memory of\n"
-		"private wheels. cells says whether this kernel has cells. opcodes, op_flags and\n"
-		"setup_flags (JSON) are masks of the features of the device, as in\n"
-		"<twheel/abi.h>.\n",
+		"one: the timeouts that fit into their memory, the requests that failed at the\n"
+		"limit of all users, and the memory of private wheels. cells says whether this\n"
+		"kernel has cells. opcodes, op_flags and setup_flags (JSON) are masks of the\n"
+		"features of the device, as in <twheel/abi.h>.\n",
 	.run = info_run,
 };
