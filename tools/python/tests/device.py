@@ -303,18 +303,23 @@ class Cells(WheelCase):
             self.assertEqual(self.wheel.info().live, sum(of is not None for of in cells.values()))
 
     def test_cell_made_beside_cancel_all_knows_that_it_has_ended(self) -> None:
-        thread = threading.Thread(target=self.wheel.cancel_all)
+        for handler in False, True:
+            thread = threading.Thread(target=self.wheel.cancel_all)
 
-        def late(*arguments: Any) -> Cell:
-            thread.start()
-            thread.join(0.1)
-            return Cell(*arguments)
-        with mock.patch.object(cells, "Cell", late):
-            cell = self.wheel.cell()
-        thread.join()
-        stranger = self.wheel.cell()            # in the same place
-        self.assertEqual(stranger.arm(HOUR), Outcome.IDLE)
-        self.refuse(TimeoutGone, lambda: cell.arm(2 * HOUR))
+            def late(*arguments: Any) -> Cell:
+                if handler:                     # as a signal handler would
+                    self.wheel.cancel_all()
+                else:
+                    thread.start()
+                    thread.join(0.1)
+                return Cell(*arguments)
+            with mock.patch.object(cells, "Cell", late):
+                cell = self.wheel.cell()
+            if not handler:
+                thread.join()
+            stranger = self.wheel.cell()        # in the same place
+            self.assertEqual(stranger.arm(HOUR), Outcome.IDLE)
+            self.refuse(TimeoutGone, lambda: cell.arm(2 * HOUR))
 
     def test_cell_that_ends_beside_an_exchange_leaves_the_next_one_alone(self) -> None:
         """The next one has its place."""

@@ -92,9 +92,13 @@ def create(wheel: "Wheel", cookie: int) -> Cell:
     """Make a new cell."""
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     with wheel._making:
+        epoch = wheel._gate.epoch
         check_operation(lib.twheel_cell_create(context.pointer, check_unsigned(cookie),
                                                ctypes.byref(id), ctypes.byref(pointer)))
-        return Cell(wheel, id.value, cookie, pointer.value or 0, _process)
+        cell = Cell(wheel, id.value, cookie, pointer.value or 0, _process)
+        if wheel._gate.epoch != epoch:          # a signal handler has called cancel_all()
+            cell.close()
+        return cell
 
 
 def create_many(wheel: "Wheel", number: int) -> list[Cell]:

@@ -85,9 +85,10 @@ class Wheel:
     the timeout is read from the same wheel. A cancelled timeout has none.
 
     Any thread may call any method. Signal handlers of Python run while a method
-    blocks; an exception of a handler ends the call. Errors of the device are OSErrors
-    with their errno: see twheel.errors. An argument out of range and a closed wheel
-    raise ValueError.
+    blocks; an exception of a handler ends the call. No handler or finalizer may wait
+    for a thread that makes or finds cells, or calls cancel_all(). Errors of the device
+    are OSErrors with their errno: see twheel.errors. An argument out of range and a
+    closed wheel raise ValueError.
     """
 
     _warns = True
@@ -355,9 +356,10 @@ class Wheel:
     def cancel_all(self) -> Found:
         """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
+        found = ctypes.byref(raw)
         with self._making:
-            self._gate.epoch += 1
-            check(waiting.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
+            self._gate.epoch += 1       # no signal handler runs between this and the call
+            check(waiting.twheel_cancel_timeouts(context.pointer, found))
         return Found(raw.pending, raw.withdrawn)
 
     def cancel_cookie(self, cookie: int) -> Found:
