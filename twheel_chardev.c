@@ -620,7 +620,10 @@ static void __exit twheel_chardev_exit(void)
 	twdev_exit_users();
 }
 
-/* Built in, when the kernel has high-resolution timers: its wheels are made now. */
+/*
+ * Built in, as late as possible, because its wheels are made now: without high resolution, which a
+ * kernel that still verifies its clocksource does not have, their thread alone fires.
+ */
 late_initcall(twheel_chardev_init);
 module_exit(twheel_chardev_exit);
 

@@ -20,6 +20,7 @@
  * - The io_context lives longer than the hub, and one thread at a time runs it.
  * - The hub outlives the call of a handler, or the turn of a coroutine, that a sleep has resumed:
  *   such code destroys it in a function that it gives to asio::post().
+ * - After abandon(), destroy the hub before the child opens descriptors: asio knows them by number.
  *
  * With TWHEEL_BOOST_ASIO defined, asio is boost::asio. Sleeps can be cancelled from asio 1.20 on,
  * which is that of Boost 1.77.

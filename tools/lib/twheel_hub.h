@@ -229,8 +229,8 @@ uint64_t twheel_hub_now(struct twheel_hub *hub);
  * calls the nodes that the dispatch around it has read and not called yet.
  *
  * Return: the number of events it has read, of which some may have been for nothing; 0 if
- * there is none within @timeout_ns; -EINTR when a signal handler ran; -ESHUTDOWN when there
- * is nothing left after twheel_stop().
+ * there is none within @timeout_ns, or if it has called nodes of the dispatch around it; -EINTR
+ * when a signal handler ran; -ESHUTDOWN when there is nothing left after twheel_stop().
  */
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns);
 
