@@ -545,24 +545,41 @@ HUB_TEST(reserved_cells_serve_any_delay)
 	CHECK_EQ(live(), NR_NODES);
 }
 
-/* At the limit, a callback takes the cell of the node that is to come again. */
-static void take_last_cell(struct twheel_node *node)
+/*
+ * Two nodes are due at the limit of two, and the first callback takes both cells, so there is none
+ * for the node that is to come again. Returns true in that callback.
+ */
+static bool takes_both_cells(struct twheel_node *node)
 {
 	count_only(node);
 	if (nr_all_calls > 1)
-		return;
+		return false;
 	arm_node(2, HOUR);
 	arm_node(3, HOUR);
-	twheel_hub_break(hub);
+	return true;
 }
 
-HUB_TEST(break_calls_what_it_has_no_cell_for)
+static void take_cells_and_break(struct twheel_node *node)
+{
+	if (takes_both_cells(node))
+		twheel_hub_break(hub);
+}
+
+static void take_cells_and_wait(struct twheel_node *node)
+{
+	if (!takes_both_cells(node))
+		return;
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), 0);
+	CHECK_EQ(nr_all_calls, 2);
+}
+
+static void dispatch_at_the_limit(void (*fn)(struct twheel_node *node))
 {
 	open_limited(2);
-	nodes[0].fn = take_last_cell;
-	nodes[1].fn = take_last_cell;
-	arm_node(0, 0);
-	arm_node(1, 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		nodes[i].fn = fn;
+		arm_node(i, 0);
+	}
 	dispatch_once(2);
 	CHECK_EQ(nr_calls[0], 1);
 	CHECK_EQ(nr_calls[1], 1);
@@ -571,27 +588,14 @@ HUB_TEST(break_calls_what_it_has_no_cell_for)
 	CHECK(twheel_node_cancel(&nodes[3]));
 }
 
-/* At the limit, a callback takes both cells and waits for the other node, which comes at once. */
-static void take_both_cells_and_wait(struct twheel_node *node)
+HUB_TEST(break_calls_what_it_has_no_cell_for)
 {
-	count_only(node);
-	if (nr_all_calls > 1)
-		return;
-	arm_node(2, HOUR);
-	arm_node(3, HOUR);
-	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), 0);
-	CHECK_EQ(nr_all_calls, 2);
+	dispatch_at_the_limit(take_cells_and_break);
 }
 
 HUB_TEST(dispatch_does_not_wait_after_a_call_of_its_own)
 {
-	open_limited(2);
-	nodes[0].fn = take_both_cells_and_wait;
-	nodes[1].fn = take_both_cells_and_wait;
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(twheel_hub_armed(hub), 2);
+	dispatch_at_the_limit(take_cells_and_wait);
 }
 
 /* Two delays by turns: the kernel is called the first time only. */
