@@ -1961,8 +1961,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
 	/*
 	 * Callbacks run in a thread, a sink in soft interrupts. But with low resolution the kernel
-	 * does not look at hrtimers of soft interrupts when a clock is set, and Linux 5.10 does not
-	 * after suspend.
+	 * forgets hrtimers of soft interrupts when a clock is set, and Linux 5.10 after suspend.
 	 */
 	s->mode = w->params.sink && hrtimer_resolution == 1 ?
 		  HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
